@@ -1,0 +1,67 @@
+// Puts the real parts together: lib clients into inputs, backends and the loop. The only place that knows them all.
+import { mkdir, writeFile } from "node:fs/promises";
+import { createConntrack } from "../lib/conntrack/index.ts";
+import { run } from "../lib/exec/index.ts";
+import { createSender } from "../lib/frames/index.ts";
+import { createNetlink } from "../lib/netlink/index.ts";
+import { createNft } from "../lib/nftables/index.ts";
+import {
+  createIpset,
+  createIptables,
+  detectBackend,
+  type Backend as IptablesBackend,
+} from "../lib/node-iptables/index.ts";
+import type { Config } from "./config.ts";
+import { createHostInput, type HostInput } from "./inputs/host.ts";
+import { openRecord } from "./inputs/record.ts";
+import { createAnnouncer } from "./sync/announcer.ts";
+import type { AnyBackend } from "./sync/backend.ts";
+import { createBackends } from "./sync/backends.ts";
+
+export interface Host {
+  readonly input: HostInput;
+  readonly backends: readonly AnyBackend[];
+  readonly iptablesBackend: IptablesBackend;
+  /** Rules of other agents stand in both iptables backends: some of them are not where their owner thinks. */
+  readonly mixed: boolean;
+  close(): void;
+}
+
+/** Connects to this host's tools. Throws ToolError when they are not there. */
+export async function openHost(
+  config: Pick<Config, "stateDirectory" | "iptablesBackend">,
+  onAnnounceFailure: (error: unknown) => void,
+): Promise<Host> {
+  const detected =
+    config.iptablesBackend === "auto"
+      ? await detectBackend(run)
+      : { backend: config.iptablesBackend, mixed: false };
+  const iptables = createIptables(run, detected.backend);
+  const ipset = createIpset(run);
+  const netlink = createNetlink(run);
+  const nft = createNft(run);
+  const record = openRecord(config.stateDirectory);
+  const announcer = createAnnouncer(createSender(run), onAnnounceFailure);
+  const input = createHostInput({ netlink, iptables, ipset, nft, readRecord: record.read });
+  const backends = createBackends({
+    iptables,
+    ipset,
+    netlink,
+    nft,
+    conntrack: createConntrack(run),
+    announcer,
+    writeRecord: record.write,
+    writeSysctl: (path, value) => writeFile(`/proc/sys/${path}`, `${value}\n`),
+  });
+  return {
+    input,
+    backends,
+    iptablesBackend: detected.backend,
+    mixed: detected.mixed,
+    close: () => announcer.close(),
+  };
+}
+
+export async function ensureDirectory(path: string): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o700 });
+}

@@ -1,0 +1,80 @@
+// `egressip-agent plan` and `facts`: what would change, and what there is. The code of `run` without its writes.
+import { readFile } from "node:fs/promises";
+import { openHost } from "../assemble.ts";
+import type { Config } from "../config.ts";
+import { parseFacts, printFacts } from "../inputs/facts-text.ts";
+import { DOMAINS } from "../inputs/host.ts";
+import { createLoop, type Round } from "../loop.ts";
+import { createMode } from "../plan/modes.ts";
+import { createBackends } from "../sync/backends.ts";
+import { createContention } from "../sync/contention.ts";
+import { noTools } from "../sync/no-tools.ts";
+import { printSteps } from "../sync/round.ts";
+import { assemble, openManifests } from "./parts.ts";
+
+/** Exit status of a plan: 0 nothing to do, 2 changes; an error is thrown and ends with 1. */
+export async function plan(
+  config: Config,
+  options: { readonly hostFacts?: string; readonly output: "text" | "json" },
+  print: (text: string) => void,
+): Promise<number> {
+  const round =
+    options.hostFacts === undefined ? await planHere(config) : await planFrom(config, options.hostFacts);
+  print(options.output === "json" ? planAsJson(round) : planAsText(round));
+  return round.outcome.steps.length === 0 ? 0 : 2;
+}
+
+async function planHere(config: Config): Promise<Round> {
+  const manifests = openManifests(config.manifests, () => {});
+  try {
+    const on = { onStep: () => {}, announceFailed: () => {} };
+    const { loop, host } = await assemble(config, (all) => manifests.read(all), on);
+    host.close();
+    return await loop.round(new Set(DOMAINS), { write: false, allObjects: true });
+  } finally {
+    manifests.close();
+  }
+}
+
+async function planFrom(config: Config, path: string): Promise<Round> {
+  const facts = parseFacts(await readFile(path, "utf8"));
+  const manifests = openManifests(config.manifests, () => {});
+  try {
+    const loop = createLoop({
+      settings: config.settings,
+      mode: createMode(config.settings.gatewayMode),
+      backends: createBackends(noTools),
+      readHost: async () => facts,
+      assumeHost: () => {},
+      readObjects: (all) => manifests.read(all),
+      contention: createContention(() => 0),
+      onStep: () => {},
+    });
+    return await loop.round(new Set(), { write: false, allObjects: true });
+  } finally {
+    manifests.close();
+  }
+}
+
+function planAsText({ outcome, snapshot }: Round): string {
+  const problems = snapshot.problems.map(
+    ({ object, path, text }) => `! ${object}${path === "" ? "" : ` ${path}`}: ${text}\n`,
+  );
+  const changes = outcome.steps.length === 0 ? "nothing to do\n" : printSteps(outcome.steps);
+  return problems.length === 0 ? changes : `${problems.join("")}\n${changes}`;
+}
+
+function planAsJson({ outcome, snapshot }: Round): string {
+  return `${JSON.stringify({ steps: outcome.steps, problems: snapshot.problems }, undefined, 2)}\n`;
+}
+
+/** Prints the facts of this host in the form that --host-facts reads. */
+export async function facts(
+  config: Pick<Config, "stateDirectory" | "iptablesBackend">,
+  print: (text: string) => void,
+): Promise<number> {
+  const host = await openHost(config, () => {});
+  host.close();
+  print(printFacts(await host.input.read(new Set(DOMAINS))));
+  return 0;
+}

@@ -1,0 +1,160 @@
+// `egressip-agent run`: the daemon. In: Config. Out: a host that agrees with the manifests, until a signal ends it.
+// SIGTERM and SIGINT leave the dataplane as it is; SIGHUP reads everything again.
+import { follow, run as runTool } from "../../lib/exec/index.ts";
+import { monitorNetwork } from "../../lib/netlink/index.ts";
+import { createNft } from "../../lib/nftables/index.ts";
+import type { Config } from "../config.ts";
+import { DOMAINS } from "../inputs/host.ts";
+import type { Round } from "../loop.ts";
+import type { Domain } from "../model/facts.ts";
+import { serveDebug } from "../telemetry/debug.ts";
+import { createJournal } from "../telemetry/journal.ts";
+import { createLog, type Logger } from "../telemetry/log.ts";
+import { createStatus } from "../telemetry/status.ts";
+import { createWake, type Wake } from "../wake.ts";
+import { assemble, openManifests } from "./parts.ts";
+
+/** Wait after a failed round: doubled up to the longest, with a random part so that nodes do not retry in step. */
+const FIRST_RETRY_MS = 200;
+const LONGEST_RETRY_MS = 30_000;
+
+export async function runDaemon(config: Config): Promise<number> {
+  const log = createLog(config.logLevel);
+  const journal = createJournal(log);
+  const wake = createWake();
+  const manifests = openManifests(config.manifests, () => wake.because("objects"));
+  const { loop, host, contention } = await assemble(config, (all) => manifests.read(all), {
+    onStep: () => {},
+    announceFailed: (error) => log.warn({ error: String(error) }, "announcementFailed"),
+  });
+  log.info(
+    { node: config.settings.node, mode: config.settings.gatewayMode, iptables: host.iptablesBackend },
+    "agentStarted",
+  );
+  if (host.mixed) log.warn({ chosen: host.iptablesBackend }, "iptablesBackendsMixed");
+  const status = createStatus(config, contention);
+  const debug = await serveDebug(config.debugSocket, status.answer);
+  const stopWatching = watchHost(wake, log);
+  const tick = setInterval(() => wake.because("tick"), config.resyncSeconds * 1000);
+  let ending: NodeJS.Signals | undefined;
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.once(signal, () => {
+      ending = signal;
+      wake.because("reload");
+    });
+  }
+  process.on("SIGHUP", () => wake.because("reload"));
+
+  let failures = 0;
+  wake.because("reload");
+  for (;;) {
+    const reasons = await wake.next();
+    if (ending !== undefined) break;
+    const everything = reasons.has("tick") || reasons.has("reload");
+    const dirty = new Set<Domain>(everything ? DOMAINS : DOMAINS.filter((domain) => reasons.has(domain)));
+    const round = await attempt(() => loop.round(dirty, { write: true, allObjects: everything }));
+    if (round instanceof Error) {
+      journal.inputsFailed(round);
+      status.failed(round);
+    } else {
+      journal.round(round);
+      status.took(round);
+      for (const domain of loop.unverified()) wake.because(domain);
+    }
+    const failed = round instanceof Error || round.outcome.failures.length > 0;
+    failures = failed ? failures + 1 : 0;
+    if (failed) retryLater(wake, failures);
+    else wakeAfterContention(wake, contention);
+  }
+  log.info({ signal: ending }, "agentStopped");
+  clearInterval(tick);
+  stopWatching();
+  debug.close();
+  manifests.close();
+  host.close();
+  return 0;
+}
+
+async function attempt(make: () => Promise<Round>): Promise<Round | Error> {
+  try {
+    return await make();
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+}
+
+function retryLater(wake: Wake, failures: number): void {
+  const longest = Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), LONGEST_RETRY_MS);
+  setTimeout(() => wake.because("reload"), longest * (0.5 + Math.random() / 2)).unref();
+}
+
+function wakeAfterContention(
+  wake: Wake,
+  contention: { list(): readonly { readonly backend: string }[]; heldFor(backend: string): number },
+): void {
+  const waits = contention
+    .list()
+    .map(({ backend }) => contention.heldFor(backend))
+    .filter((wait) => wait > 0);
+  if (waits.length > 0) setTimeout(() => wake.because("reload"), Math.min(...waits) + 10).unref();
+}
+
+/** The kernel tells of links, addresses, routes and rules, and of nft transactions; a monitor that ends is started again. */
+function watchHost(wake: Wake, log: Logger): () => void {
+  let closed = false;
+  const open = new Map<string, { close(): void }>();
+  const keep = (
+    name: string,
+    domains: readonly Domain[],
+    start: (change: () => void, end: (why: string) => void) => { close(): void },
+  ) => {
+    const change = () => {
+      for (const domain of domains) wake.because(domain);
+    };
+    open.set(
+      name,
+      start(change, (why) => {
+        if (closed) return;
+        log.warn({ monitor: name, why }, "monitorEnded");
+        setTimeout(() => {
+          if (closed) return;
+          keep(name, domains, start);
+          change(); // whatever happened while nobody listened
+        }, 1000).unref();
+      }),
+    );
+  };
+  keep("ip", ["network"], (change, end) => monitorNetwork(follow, { change, end }));
+  keep("nft", ["iptables", "nft"], (change, end) => createNft(runTool).monitor(follow, change, end));
+  return () => {
+    closed = true;
+    for (const monitor of open.values()) monitor.close();
+  };
+}
+
+/** `run --once`: a round, and rounds that read back what it wrote until there is nothing left to read back. */
+export async function runOnce(config: Config, print: (text: string) => void): Promise<number> {
+  const manifests = openManifests(config.manifests, () => {});
+  try {
+    const { loop, host } = await assemble(config, (all) => manifests.read(all), {
+      onStep: () => {},
+      announceFailed: () => {},
+    });
+    try {
+      let dirty: ReadonlySet<Domain> = new Set(DOMAINS);
+      for (let attempts = 0; attempts < 5; attempts++) {
+        const { outcome } = await loop.round(dirty, { write: true, allObjects: attempts === 0 });
+        for (const { backend, error } of outcome.failures) print(`${backend}: ${error.message}\n`);
+        if (outcome.failures.length > 0) return 1;
+        dirty = loop.unverified();
+        if (dirty.size === 0) return 0;
+      }
+      print("the host did not come to rest: something undoes what was written\n");
+      return 1;
+    } finally {
+      host.close();
+    }
+  } finally {
+    manifests.close();
+  }
+}

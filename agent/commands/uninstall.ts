@@ -1,0 +1,30 @@
+// `egressip-agent uninstall`: a round that wants nothing. What is ours is found by its marks of ownership, not by manifests.
+import { ToolError } from "../../lib/exec/index.ts";
+import { openHost } from "../assemble.ts";
+import type { Config } from "../config.ts";
+import { DOMAINS } from "../inputs/host.ts";
+import { nothing } from "../plan/plan.ts";
+import { carryOut, type Failure, printSteps } from "../sync/round.ts";
+
+export async function uninstall(
+  config: Pick<Config, "stateDirectory" | "iptablesBackend">,
+  print: (text: string) => void,
+): Promise<number> {
+  // Rules that an earlier start left in the other iptables backend act as well, so both are cleared (known-faults BL-60).
+  // A set is released by the last rule that names it, hence the second look; only what fails then has failed.
+  let failures: readonly Failure[] = [];
+  for (const iptablesBackend of ["nft", "legacy", "nft"] as const) {
+    const host = await openHost({ ...config, iptablesBackend }, () => {});
+    host.close();
+    const facts = await host.input.read(new Set(DOMAINS)).catch((error: unknown) => {
+      if (iptablesBackend === "legacy" && error instanceof ToolError) return undefined; // this host has no legacy tools
+      throw error;
+    });
+    if (facts === undefined) continue;
+    const outcome = await carryOut(host.backends, nothing, facts, { write: true, held: () => false });
+    failures = outcome.failures;
+    if (outcome.steps.length > 0) print(printSteps(outcome.steps));
+  }
+  for (const { backend, error } of failures) print(`! ${backend}: ${error.message}\n`);
+  return failures.length === 0 ? 0 : 1;
+}

@@ -1,0 +1,220 @@
+// Settings from flags, environment and file. In: argv's options, EGRESSIP_… variables, --config FILE. Out: Config, or one ConfigError.
+// A flag beats the environment, the environment beats the file, the file beats the default.
+import { readFileSync } from "node:fs";
+import { parse } from "yaml";
+import { type Cidr, parseCidr } from "./model/ip.ts";
+import { layoutOf } from "./model/marks.ts";
+import type { Settings } from "./model/settings.ts";
+
+/** A setting that cannot be used; the process ends with status 78 (sysexits EX_CONFIG). */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+}
+
+export interface Config {
+  readonly settings: Settings;
+  readonly manifests: string;
+  readonly debugSocket: string;
+  readonly stateDirectory: string;
+  readonly iptablesBackend: "auto" | "nft" | "legacy";
+  readonly resyncSeconds: number;
+  readonly logLevel: string;
+}
+
+interface Option {
+  /** Long flag without dashes; also the key in the file. The variable is EGRESSIP_ and the flag in capitals. */
+  readonly flag: string;
+  readonly value: string;
+  readonly fallback?: string;
+  readonly help: string;
+}
+
+const DEFAULT_MARK_MASK = "0x7ff00000";
+
+export const OPTIONS: readonly Option[] = [
+  { flag: "node", value: "NAME", help: "name of this node, as in Node objects and EgressIP status" },
+  { flag: "gateway-mode", value: "local|shared", help: "how the cluster network leaves nodes" },
+  { flag: "manifests", value: "DIR", help: "folder of Kubernetes YAML that is the source of truth" },
+  {
+    flag: "cluster-networks",
+    value: "CIDR,…",
+    help: "pod networks of the cluster; never leave with an egress IP",
+  },
+  {
+    flag: "service-networks",
+    value: "CIDR,…",
+    help: "service networks of the cluster; never leave with an egress IP",
+  },
+  {
+    flag: "exempt-networks",
+    value: "CIDR,…",
+    fallback: "100.64.0.0/16,100.88.0.0/16,169.254.0.0/16,fd98::/64,fd97::/64,fd69::/112",
+    help: "further destinations that keep the pod's source: join, transit and masquerade networks",
+  },
+  {
+    flag: "management-port",
+    value: "LINK",
+    fallback: "ovn-k8s-mp0",
+    help: "link by which pods reach this host's kernel",
+  },
+  {
+    flag: "mark-mask",
+    value: "MASK",
+    fallback: DEFAULT_MARK_MASK,
+    help: "contiguous bits of the packet mark to use",
+  },
+  {
+    flag: "when-unready",
+    value: "drop|node-ip",
+    fallback: "drop",
+    help: "what happens to selected pods without a ready egress IP",
+  },
+  {
+    flag: "existing-connections",
+    value: "keep|cut",
+    fallback: "keep",
+    help: "connections that were open before the pod was selected",
+  },
+  { flag: "random-fully", value: "true|false", fallback: "false", help: "randomise source ports of SNAT" },
+  {
+    flag: "iptables-backend",
+    value: "auto|nft|legacy",
+    fallback: "auto",
+    help: "which iptables this host uses",
+  },
+  {
+    flag: "resync-seconds",
+    value: "N",
+    fallback: "60",
+    help: "how often everything is read again although nothing woke us",
+  },
+  {
+    flag: "debug-socket",
+    value: "PATH",
+    fallback: "/run/egressip-agent/debug.sock",
+    help: "where status, list and explain ask",
+  },
+  {
+    flag: "state-dir",
+    value: "DIR",
+    fallback: "/var/lib/egressip-agent",
+    help: "where intent is recorded before it is carried out",
+  },
+  { flag: "log-level", value: "LEVEL", fallback: "info", help: "trace, debug, info, warn or error" },
+];
+
+export type Texts = Readonly<Record<string, string | undefined>>;
+
+export function variableOf(flag: string): string {
+  return `EGRESSIP_${flag.toUpperCase().replaceAll("-", "_")}`;
+}
+
+/** Texts of all settings by flag. Throws ConfigError for a file that cannot be read or holds unknown keys. */
+export function gather(flags: Texts, environment: Texts): Texts {
+  const file = readConfigFile(flags["config"] ?? environment["EGRESSIP_CONFIG"]);
+  return Object.fromEntries(
+    OPTIONS.map(({ flag, fallback }) => [
+      flag,
+      flags[flag] ?? environment[variableOf(flag)] ?? file[flag] ?? fallback,
+    ]),
+  );
+}
+
+function readConfigFile(path: string | undefined): Texts {
+  if (path === undefined) return {};
+  let value: unknown;
+  try {
+    value = parse(readFileSync(path, "utf8"), { schema: "failsafe" });
+  } catch (error) {
+    throw new ConfigError(`--config ${path}: ${(error as Error).message.split("\n")[0]}`);
+  }
+  if (value === null || value === undefined) return {};
+  if (typeof value !== "object" || Array.isArray(value))
+    throw new ConfigError(`--config ${path}: must be a mapping of settings`);
+  const texts: Record<string, string> = {};
+  for (const [key, entry] of Object.entries(value)) {
+    if (!OPTIONS.some(({ flag }) => flag === key))
+      throw new ConfigError(`--config ${path}: unknown setting ${JSON.stringify(key)}`);
+    const text = Array.isArray(entry) ? entry.join(",") : entry;
+    if (typeof text !== "string")
+      throw new ConfigError(`--config ${path}: ${key} must be a text or a list of texts`);
+    texts[key] = text;
+  }
+  return texts;
+}
+
+/** Checks every setting. Throws ConfigError naming the first wrong one, by flag and variable, with what is allowed. */
+export function parseConfig(texts: Texts): Config {
+  const bad = (flag: string, why: string): ConfigError =>
+    new ConfigError(`--${flag} (${variableOf(flag)}): ${why}`);
+  const text = (flag: string): string => {
+    const value = texts[flag];
+    if (value === undefined || value === "") throw bad(flag, "is required");
+    return value;
+  };
+  const oneOf = <T extends string>(flag: string, ...allowed: readonly T[]): T => {
+    const value = text(flag);
+    const found = allowed.find((candidate) => candidate === value);
+    if (found === undefined) throw bad(flag, `must be ${allowed.join(" or ")}, not ${JSON.stringify(value)}`);
+    return found;
+  };
+  const networks = (flag: string): readonly Cidr[] =>
+    text(flag)
+      .split(",")
+      .map((part) => {
+        const cidr = parseCidr(part.trim());
+        if (cidr === undefined || cidr.length === 0)
+          throw bad(flag, `${JSON.stringify(part)} is not a network such as 10.244.0.0/16`);
+        return cidr;
+      });
+  const path = (flag: string): string => {
+    const value = text(flag);
+    if (!value.startsWith("/")) throw bad(flag, `must be an absolute path, not ${JSON.stringify(value)}`);
+    return value;
+  };
+  const matching = (flag: string, shape: RegExp, what: string): string => {
+    const value = text(flag);
+    if (!shape.test(value)) throw bad(flag, `must be ${what}, not ${JSON.stringify(value)}`);
+    return value;
+  };
+  const resyncSeconds = Number(matching("resync-seconds", /^[1-9][0-9]{0,5}$/, "a whole number of seconds"));
+  return {
+    settings: Object.freeze({
+      node: matching("node", /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/, "a node name"),
+      gatewayMode: oneOf("gateway-mode", "local", "shared"),
+      clusterNetworks: networks("cluster-networks"),
+      serviceNetworks: networks("service-networks"),
+      exemptNetworks: networks("exempt-networks"),
+      managementPort: matching("management-port", /^[a-zA-Z0-9][-a-zA-Z0-9_.]{0,14}$/, "a link name"),
+      markMask: markMask(text("mark-mask"), (why) => bad("mark-mask", why)),
+      whenUnready: oneOf("when-unready", "drop", "node-ip"),
+      existingConnections: oneOf("existing-connections", "keep", "cut"),
+      randomFully: oneOf("random-fully", "true", "false") === "true",
+    }),
+    manifests: text("manifests"),
+    debugSocket: path("debug-socket"),
+    stateDirectory: path("state-dir"),
+    iptablesBackend: oneOf("iptables-backend", "auto", "nft", "legacy"),
+    resyncSeconds,
+    logLevel: oneOf("log-level", "trace", "debug", "info", "warn", "error"),
+  };
+}
+
+/** Bits of the mark that others use, and who (host-path notes, "Marks"). */
+const TAKEN: readonly { readonly mask: number; readonly by: string }[] = [
+  { mask: 0xc000, by: "kube-proxy (0x4000 and 0x8000)" },
+  { mask: 0x0f00, by: "Cilium (0xf00)" },
+  { mask: 0x07ff, by: "OVN-Kubernetes (42, 1008, 1009)" },
+  { mask: 0xfffff, by: "OVN-Kubernetes (4096 and up, 50000 to 55000, 0x1745ec)" },
+];
+
+function markMask(value: string, bad: (why: string) => ConfigError): number {
+  const mask = /^0x[0-9a-fA-F]{1,8}$/.test(value) ? Number.parseInt(value, 16) : Number.NaN;
+  if (layoutOf(mask) === undefined)
+    throw bad(
+      `must be contiguous bits, at least five, such as ${DEFAULT_MARK_MASK}, not ${JSON.stringify(value)}`,
+    );
+  const clash = TAKEN.find((taken) => (taken.mask & mask) !== 0);
+  if (clash !== undefined) throw bad(`${value} has bits that ${clash.by} uses`);
+  return mask;
+}

@@ -1,0 +1,75 @@
+// Host facts as one JSON text and back: what `facts` prints and `plan --host-facts` reads. Pure.
+import { parseSave, type Ruleset } from "../../lib/node-iptables/pure.ts";
+import type { HostFacts, SetFacts } from "../model/facts.ts";
+import { entriesOf, shardsFrom } from "../model/shards.ts";
+
+export const FACTS_VERSION = 1;
+
+export function printFacts(facts: HostFacts): string {
+  const sets = [...facts.sets]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, { type, options, members }]) => ({
+      name,
+      type,
+      options,
+      members: Object.fromEntries([...entriesOf(members)].sort(([a], [b]) => (a < b ? -1 : 1))),
+    }));
+  const value = {
+    version: FACTS_VERSION,
+    network: facts.network,
+    sysctls: facts.sysctls,
+    iptables: { 4: linesOf(facts.iptables[4]), 6: linesOf(facts.iptables[6]) },
+    sets,
+    nft: facts.nft.split("\n"),
+    record: facts.record,
+    announced: [...facts.announced].sort(),
+  };
+  return `${JSON.stringify(value, undefined, 2)}\n`;
+}
+
+/** Throws an Error that says what is missing. */
+export function parseFacts(text: string): HostFacts {
+  const value = JSON.parse(text) as {
+    version?: unknown;
+    network: HostFacts["network"];
+    sysctls: HostFacts["sysctls"];
+    iptables: { 4: string[]; 6: string[] };
+    sets: { name: string; type: string; options: string; members: Record<string, string> }[];
+    nft: string[];
+    record: HostFacts["record"];
+    announced: string[];
+  };
+  if (value?.version !== FACTS_VERSION)
+    throw new Error(`host facts: version ${FACTS_VERSION} expected, found ${String(value?.version)}`);
+  for (const key of ["network", "sysctls", "iptables", "sets", "nft", "record", "announced"] as const) {
+    if (value[key] === undefined) throw new Error(`host facts: ${key} is missing`);
+  }
+  const sets = new Map<string, SetFacts>(
+    value.sets.map(({ name, type, options, members }) => [
+      name,
+      { type, options, members: shardsFrom(Object.entries(members)) },
+    ]),
+  );
+  return Object.freeze({
+    network: value.network,
+    sysctls: value.sysctls,
+    iptables: { 4: parseSave(value.iptables[4].join("\n")), 6: parseSave(value.iptables[6].join("\n")) },
+    sets,
+    nft: value.nft.join("\n"),
+    record: value.record,
+    announced: new Set(value.announced),
+  });
+}
+
+/** As iptables-save would print it: readable, and read back by the same parser. */
+function linesOf(ruleset: Ruleset): readonly string[] {
+  const out: string[] = [];
+  for (const [table, chains] of [...ruleset].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    out.push(`*${table}`);
+    const sorted = [...chains].sort(([a], [b]) => (a < b ? -1 : 1));
+    for (const [name, { policy }] of sorted) out.push(`:${name} ${policy} [0:0]`);
+    for (const [name, { rules }] of sorted) for (const rule of rules) out.push(`-A ${name} ${rule}`);
+    out.push("COMMIT");
+  }
+  return out;
+}

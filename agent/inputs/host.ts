@@ -1,0 +1,138 @@
+// This host as facts: links, addresses, routes, rules, sysctls, our sets, chains, table and record. In: lib clients. Out: HostFacts.
+// A domain is read as a whole when something woke it; the others keep the objects they had, so that nothing derived from
+// them is made again.
+import { readFile } from "node:fs/promises";
+import type { Netlink } from "../../lib/netlink/index.ts";
+import type { Nft } from "../../lib/nftables/index.ts";
+import { normalizeTable } from "../../lib/nftables/pure.ts";
+import type { Ipset, Iptables } from "../../lib/node-iptables/index.ts";
+import type { IpSet } from "../../lib/node-iptables/pure.ts";
+import type { Domain, HostFacts, IntentRecord, NetworkFacts, SetFacts } from "../model/facts.ts";
+import { isOurSet, LEAK_TABLE } from "../model/owner.ts";
+import { shardsFrom } from "../model/shards.ts";
+import { announcedToken } from "../sync/announce.ts";
+
+export interface HostReaders {
+  readonly netlink: Pick<Netlink, "read">;
+  readonly iptables: Pick<Iptables, "save">;
+  readonly ipset: Pick<Ipset, "save">;
+  readonly nft: Pick<Nft, "listTable">;
+  readonly readRecord: () => Promise<IntentRecord>;
+}
+
+export const DOMAINS: readonly Domain[] = ["network", "sysctls", "iptables", "sets", "nft", "record"];
+
+export interface HostInput {
+  /** Facts now, with these domains read anew; all of them the first time. Throws ToolError, ParseError. */
+  read(dirty: ReadonlySet<Domain>): Promise<HostFacts>;
+  /** Takes over what a backend's writes have made of the facts. */
+  assume(facts: HostFacts): void;
+}
+
+export function createHostInput(readers: HostReaders): HostInput {
+  let facts: HostFacts | undefined;
+  return {
+    read: async (dirty) => {
+      const known = facts;
+      const wants = (domain: Domain) => known === undefined || dirty.has(domain);
+      const [network, ipv4, ipv6, sets, nft, record] = await Promise.all([
+        wants("network") ? readers.netlink.read() : known?.network,
+        wants("iptables") ? readers.iptables.save(4) : known?.iptables[4],
+        wants("iptables") ? readers.iptables.save(6) : known?.iptables[6],
+        wants("sets") ? readers.ipset.save(isOurSet).then(shardSets) : known?.sets,
+        wants("nft")
+          ? readers.nft.listTable("inet", LEAK_TABLE).then((text) => normalizeTable(text ?? ""))
+          : known?.nft,
+        wants("record") ? readers.readRecord() : known?.record,
+      ]);
+      const next = { network, sets, nft, record } as Pick<HostFacts, "network" | "sets" | "nft" | "record">;
+      // Links come and go with their sysctls, so both are read together.
+      const sysctls =
+        known === undefined || wants("sysctls") || wants("network")
+          ? keepIfSame(known?.sysctls, await readSysctls(next.network))
+          : known.sysctls;
+      const iptables =
+        known !== undefined && !wants("iptables")
+          ? known.iptables
+          : ({ 4: ipv4, 6: ipv6 } as HostFacts["iptables"]);
+      const announced =
+        known === undefined
+          ? announcedBefore(next.record, next.network)
+          : stillAnnounced(known, next.network);
+      facts = Object.freeze({ ...next, iptables, sysctls, announced });
+      return facts;
+    },
+    assume: (assumed) => {
+      facts = assumed;
+    },
+  };
+}
+
+function shardSets(sets: ReadonlyMap<string, IpSet>): ReadonlyMap<string, SetFacts> {
+  return new Map(
+    [...sets].map(([name, { type, options, members }]) => [
+      name,
+      { type, options, members: shardsFrom(members) },
+    ]),
+  );
+}
+
+/** What an earlier process of ours announced: addresses it recorded, where they still are. */
+function announcedBefore(record: IntentRecord, network: NetworkFacts): ReadonlySet<string> {
+  const present = presentTokens(network);
+  return new Set(
+    record.addresses.flatMap(({ address, link }) =>
+      [...present].filter((token) => token.startsWith(`${address} ${link} `)),
+    ),
+  );
+}
+
+/** A link that went down or lost the address makes the neighbours' knowledge doubtful: it is announced again. */
+function stillAnnounced(known: HostFacts, network: NetworkFacts): ReadonlySet<string> {
+  if (known.network === network) return known.announced;
+  const present = presentTokens(network);
+  const still = [...known.announced].filter((token) => present.has(token));
+  return still.length === known.announced.size ? known.announced : new Set(still);
+}
+
+function presentTokens(network: NetworkFacts): ReadonlySet<string> {
+  const links = new Map(network.links.map((link) => [link.name, link]));
+  return new Set(
+    network.addresses.flatMap(({ address, link: name }) => {
+      const link = links.get(name);
+      return link?.running ? [announcedToken(address, name, link.mac)] : [];
+    }),
+  );
+}
+
+function keepIfSame(
+  before: HostFacts["sysctls"] | undefined,
+  now: HostFacts["sysctls"],
+): HostFacts["sysctls"] {
+  return before !== undefined && JSON.stringify(before) === JSON.stringify(now) ? before : now;
+}
+
+/** Only links that can host or steer are asked: a node may have hundreds of veths. */
+async function readSysctls(network: NetworkFacts): Promise<HostFacts["sysctls"]> {
+  const links = new Set(network.addresses.filter(({ scope }) => scope === "global").map(({ link }) => link));
+  const paths = ["net/ipv4/conf/all/src_valid_mark", "net/ipv4/conf/all/rp_filter"];
+  for (const link of [...links].sort()) {
+    paths.push(
+      `net/ipv4/conf/${link}/rp_filter`,
+      `net/ipv4/conf/${link}/forwarding`,
+      `net/ipv6/conf/${link}/forwarding`,
+    );
+  }
+  const values = await Promise.all(paths.map((path) => readSysctl(path)));
+  return Object.fromEntries(
+    paths.flatMap((path, index) => (values[index] === undefined ? [] : [[path, values[index]]])),
+  );
+}
+
+async function readSysctl(path: string): Promise<string | undefined> {
+  try {
+    return (await readFile(`/proc/sys/${path}`, "utf8")).trim();
+  } catch {
+    return undefined; // the family is off, or the link went while we read
+  }
+}

@@ -1,0 +1,52 @@
+// Decoded objects as the model wants them: one map a kind, new only when that kind changed. In: FilesFacts. Out: Objects.
+// A pod whose address is unknown for a moment (kubelet restarted) keeps the one it had (known-faults BL-15).
+import type { Objects } from "../model/build.ts";
+import type { EgressIP, KubernetesObject, Namespace, Node, Pod, Problem } from "../model/objects.ts";
+import { emptyShards, getFrom, type Shards, withEntries } from "../model/shards.ts";
+
+export interface ObjectFacts {
+  readonly objects: ReadonlyMap<string, KubernetesObject>;
+  readonly problems: readonly Problem[];
+  /** Keys that were added, changed or removed since the last time. */
+  readonly changed: readonly string[];
+}
+
+export function createObjectStore(): (facts: ObjectFacts) => Objects {
+  let egressIPs: ReadonlyMap<string, EgressIP> = new Map();
+  let nodes: ReadonlyMap<string, Node> = new Map();
+  let namespaces: ReadonlyMap<string, Namespace> = new Map();
+  let pods: Shards<Pod> = emptyShards();
+  return ({ objects, problems, changed }) => {
+    const podChanges: (readonly [string, Pod | undefined])[] = [];
+    const others = { EgressIP: new Map(egressIPs), Node: new Map(nodes), Namespace: new Map(namespaces) };
+    const touched = new Set<string>();
+    for (const key of changed) {
+      const object = objects.get(key);
+      const kind = key.slice(0, key.indexOf("/"));
+      if (kind === "Pod") {
+        podChanges.push([
+          key,
+          object?.kind === "Pod" ? keepAddresses(getFrom(pods, key), object) : undefined,
+        ]);
+        continue;
+      }
+      touched.add(kind);
+      const name = key.slice(kind.length + 1);
+      const map = others[kind as keyof typeof others] as Map<string, KubernetesObject> | undefined;
+      if (object === undefined) map?.delete(name);
+      else map?.set(name, object);
+    }
+    if (touched.has("EgressIP")) egressIPs = others.EgressIP;
+    if (touched.has("Node")) nodes = others.Node;
+    if (touched.has("Namespace")) namespaces = others.Namespace;
+    pods = withEntries(pods, podChanges);
+    return Object.freeze({ egressIPs, nodes, namespaces, pods, problems });
+  };
+}
+
+/** Unknown is not gone: only another pod (UID), an end, or a new address takes the old one away. */
+function keepAddresses(before: Pod | undefined, now: Pod): Pod {
+  const unknown = now.addresses.length === 0 && !now.finished && !now.hostNetwork;
+  if (!unknown || before === undefined || before.uid !== now.uid || before.addresses.length === 0) return now;
+  return Object.freeze({ ...now, addresses: before.addresses });
+}

@@ -1,0 +1,67 @@
+// The state file: what was intended, so that a later process knows what is ours. In and out: IntentRecord.
+import { mkdir, open, readFile, rename } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { type IntentRecord, NOTHING_RECORDED } from "../model/facts.ts";
+import { parseAddress } from "../model/ip.ts";
+
+export interface RecordFile {
+  /** Nothing recorded when the file does not exist. Throws an Error that names the file when it cannot be understood. */
+  read(): Promise<IntentRecord>;
+  write(record: IntentRecord): Promise<void>;
+}
+
+export function openRecord(stateDirectory: string): RecordFile {
+  const path = join(stateDirectory, "intent.json");
+  return {
+    read: async () => {
+      let text: string;
+      try {
+        text = await readFile(path, "utf8");
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === "ENOENT") return NOTHING_RECORDED;
+        throw error;
+      }
+      return parseRecord(text, path);
+    },
+    write: async (record) => {
+      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+      const temporary = `${path}.new`;
+      const file = await open(temporary, "w", 0o600);
+      try {
+        await file.writeFile(`${JSON.stringify(record, undefined, 2)}\n`);
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      await rename(temporary, path);
+    },
+  };
+}
+
+export function parseRecord(text: string, path: string): IntentRecord {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new Error(`${path}: not JSON; move it away to start without knowing which addresses are ours`, {
+      cause,
+    });
+  }
+  const record = value as Partial<IntentRecord> | null;
+  const addresses = Array.isArray(record?.addresses) ? record.addresses : undefined;
+  const sysctls = typeof record?.sysctls === "object" && record.sysctls !== null ? record.sysctls : undefined;
+  const valid =
+    addresses?.every(
+      (entry) => typeof entry?.link === "string" && parseAddress(String(entry.address)) === entry.address,
+    ) &&
+    sysctls !== undefined &&
+    Object.entries(sysctls).every(
+      ([key, of]) => /^net\/ipv[46]\/conf\/[^/]+\/\w+$/.test(key) && typeof of === "string",
+    );
+  if (!valid || addresses === undefined || sysctls === undefined) {
+    throw new Error(
+      `${path}: not a record of intent; move it away to start without knowing which addresses are ours`,
+    );
+  }
+  return Object.freeze({ addresses, sysctls });
+}

@@ -1,0 +1,93 @@
+// The loop: facts, snapshot, plan, round; then wait for the next wake. In: inputs and a mode. Out: Rounds.
+// Nothing is remembered between rounds but facts: a restart is a round, a switch of modes is a round, uninstall is one.
+import { createBuild, type Objects } from "./model/build.ts";
+import type { Domain, HostFacts } from "./model/facts.ts";
+import type { Settings } from "./model/settings.ts";
+import type { Snapshot } from "./model/snapshot.ts";
+import type { Mode } from "./plan/mode.ts";
+import type { Plan } from "./plan/plan.ts";
+import type { AnyBackend } from "./sync/backend.ts";
+import type { Contention } from "./sync/contention.ts";
+import { carryOut, type Outcome, type Step } from "./sync/round.ts";
+import { adoptServed } from "./sync/sets.ts";
+
+export interface Round {
+  readonly number: number;
+  readonly objects: Objects;
+  readonly snapshot: Snapshot;
+  readonly plan: Plan;
+  readonly outcome: Outcome;
+  /** Milliseconds for reading facts, for snapshot and plan, and for carrying out. */
+  readonly took: { readonly read: number; readonly plan: number; readonly write: number };
+}
+
+export interface LoopParts {
+  readonly settings: Settings;
+  readonly mode: Mode;
+  readonly backends: readonly AnyBackend[];
+  readonly readHost: (dirty: ReadonlySet<Domain>) => Promise<HostFacts>;
+  readonly assumeHost: (facts: HostFacts) => void;
+  readonly readObjects: (all: boolean) => Promise<Objects>;
+  readonly contention: Contention;
+  readonly onStep: (step: Step) => void;
+}
+
+/** A write of more lines than this is read back at once although its backend would trust it. */
+const READ_BACK_LINES = 256;
+
+export interface Loop {
+  /** One round with these domains read anew. Throws when inputs cannot be read: then nothing is written at all. */
+  round(
+    dirty: ReadonlySet<Domain>,
+    options: { readonly write: boolean; readonly allObjects: boolean },
+  ): Promise<Round>;
+  /** Domains to read back because of what the last round wrote. */
+  unverified(): ReadonlySet<Domain>;
+}
+
+export function createLoop(parts: LoopParts): Loop {
+  const build = createBuild();
+  let number = 0;
+  let lastObjects: { readonly egressIPs: Snapshot["egressIPs"]; readonly pods: Objects["pods"] } | undefined;
+  let toVerify = new Set<Domain>();
+  return {
+    unverified: () => toVerify,
+    round: async (dirty, { write, allObjects }) => {
+      const start = performance.now();
+      const [objects, observed] = await Promise.all([parts.readObjects(allObjects), parts.readHost(dirty)]);
+      const read = performance.now();
+      const snapshot = build(parts.settings, objects, observed);
+      const plan = parts.mode.plan(snapshot);
+      const host = adoptServed(plan, observed);
+      const planned = performance.now();
+      const outcome = await carryOut(parts.backends, plan, host, {
+        write,
+        held: (backend) => parts.contention.heldFor(backend.name) > 0,
+        onStep: parts.onStep,
+      });
+      if (write) {
+        parts.assumeHost(adoptServed(plan, outcome.facts));
+        toVerify = domainsToVerify(outcome);
+        // Written again although nobody asked for anything new: somebody else undid it.
+        if (snapshot.egressIPs === lastObjects?.egressIPs && objects.pods === lastObjects.pods) {
+          for (const { backend, lines } of outcome.steps) parts.contention.note(backend, lines);
+        }
+        lastObjects = { egressIPs: snapshot.egressIPs, pods: objects.pods };
+      }
+      number++;
+      const took = { read: read - start, plan: planned - read, write: performance.now() - planned };
+      return Object.freeze({ number, objects, snapshot, plan, outcome, took });
+    },
+  };
+}
+
+function domainsToVerify(outcome: Outcome): Set<Domain> {
+  const domains = new Set<Domain>();
+  const failed = new Set(outcome.failures.map(({ backend }) => backend));
+  for (const [backend, lines] of outcome.wrote) {
+    if (backend.verifies !== undefined) domains.add(backend.verifies);
+    else if (lines > READ_BACK_LINES || failed.has(backend.name))
+      for (const domain of backend.reads.facts) domains.add(domain);
+  }
+  return domains;
+}

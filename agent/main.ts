@@ -1,0 +1,127 @@
+#!/usr/bin/env node
+// The command line. In: argv and environment. Out: a command's exit status; 78 for a wrong setting, 1 for any other error.
+import { Command, Option } from "commander";
+import { ask, type Output } from "./commands/ask.ts";
+import { facts, plan } from "./commands/plan.ts";
+import { runDaemon, runOnce } from "./commands/run.ts";
+import { uninstall } from "./commands/uninstall.ts";
+import { ConfigError, gather, OPTIONS, parseConfig, type Texts, variableOf } from "./config.ts";
+
+const EX_CONFIG = 78;
+
+const print = (text: string): void => void process.stdout.write(text);
+
+type Flags = Readonly<Record<string, unknown>>;
+
+/** Commander camel-cases flags; settings are looked up by the flag as it is typed. */
+function textsOf(flags: Flags): Texts {
+  return Object.fromEntries(
+    Object.entries(flags)
+      .filter(([, value]) => typeof value === "string")
+      .map(([key, value]) => [
+        key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
+        value as string,
+      ]),
+  );
+}
+
+function withSettings(command: Command, wanted: (flag: string) => boolean = () => true): Command {
+  for (const { flag, value, fallback, help } of OPTIONS) {
+    if (!wanted(flag)) continue;
+    const shown = `${help} (${variableOf(flag)}${fallback === undefined ? "" : `; default ${fallback}`})`;
+    command.addOption(new Option(`--${flag} <${value}>`, shown));
+  }
+  return command.addOption(
+    new Option("--config <FILE>", "YAML file with any of these settings (EGRESSIP_CONFIG)"),
+  );
+}
+
+const HOST_ONLY = new Set(["state-dir", "iptables-backend"]);
+
+/** uninstall and facts need nothing but where state is kept; the rest is filled in so that one parser serves. */
+function hostTexts(flags: Flags): Texts {
+  const any = {
+    node: "any",
+    "gateway-mode": "local",
+    manifests: "/",
+    "cluster-networks": "10.0.0.0/8",
+    "service-networks": "10.0.0.0/8",
+  };
+  return { ...any, ...textsOf(flags) };
+}
+
+const configFrom = (texts: Texts) => parseConfig(gather(texts, process.env));
+
+function program(): Command {
+  const root = new Command("egressip-agent")
+    .description("Makes this node give the egress IPs that are assigned to it.")
+    .showHelpAfterError()
+    .exitOverride();
+  const finish = (status: number) => {
+    process.exitCode = status;
+  };
+  withSettings(root.command("run").description("the daemon: keep this host as the manifests say"))
+    .option("--once", "one round and its verification, then exit")
+    .action(async (flags: Flags) => {
+      const config = configFrom(textsOf(flags));
+      finish(flags["once"] === true ? await runOnce(config, print) : await runDaemon(config));
+    });
+  withSettings(root.command("plan").description("print what run would change; exit 0 nothing, 2 changes"))
+    .option("--host-facts <FILE>", "recorded facts instead of this host: no root, nothing touched")
+    .addOption(new Option("-o, --output <FORMAT>", "format").choices(["text", "json"]).default("text"))
+    .action(async (flags: Flags) => {
+      const hostFacts = flags["hostFacts"] as string | undefined;
+      const output = flags["output"] as "text" | "json";
+      const options = hostFacts === undefined ? { output } : { output, hostFacts };
+      finish(await plan(configFrom(textsOf(flags)), options, print));
+    });
+  withSettings(root.command("facts").description("print the facts of this host, for --host-facts"), (flag) =>
+    HOST_ONLY.has(flag),
+  ).action(async (flags: Flags) => finish(await facts(configFrom(hostTexts(flags)), print)));
+  withSettings(root.command("uninstall").description("retire everything that is ours"), (flag) =>
+    HOST_ONLY.has(flag),
+  ).action(async (flags: Flags) => finish(await uninstall(configFrom(hostTexts(flags)), print)));
+  addAsking(root, "status", "how the running agent is", () => "/status", finish);
+  addAsking(root, "list", "egress IPs of this node", () => "/list", finish);
+  addAsking(root, "changes", "what the last rounds changed, as text", () => "/changes", finish);
+  addAsking(
+    root,
+    "explain <POD|IP>",
+    "why a pod's packets leave as they do; POD is NAMESPACE/NAME",
+    (what) => `/explain?what=${encodeURIComponent(what)}`,
+    finish,
+  );
+  return root;
+}
+
+function addAsking(
+  root: Command,
+  usage: string,
+  help: string,
+  path: (what: string) => string,
+  finish: (status: number) => void,
+): void {
+  const command = root.command(usage).description(help);
+  withSettings(command, (flag) => flag === "debug-socket")
+    .addOption(
+      new Option("-o, --output <FORMAT>", "format").choices(["table", "json", "yaml"]).default("table"),
+    )
+    .action(async (...args: readonly unknown[]) => {
+      const flags = args.at(-2) as Flags;
+      const what = args.length > 2 ? String(args[0]) : "";
+      const { debugSocket } = configFrom(hostTexts(flags));
+      finish(await ask(debugSocket, path(what), flags["output"] as Output, print));
+    });
+}
+
+try {
+  await program().parseAsync();
+} catch (error) {
+  const { code, exitCode } = error as { code?: unknown; exitCode?: unknown };
+  if (typeof code === "string" && code.startsWith("commander.")) {
+    process.exitCode = exitCode === 0 ? 0 : EX_CONFIG;
+  } else {
+    process.stderr.write(`egressip-agent: ${(error as Error).message}\n`);
+    process.exitCode = error instanceof ConfigError ? EX_CONFIG : 1;
+  }
+}

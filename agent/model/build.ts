@@ -1,0 +1,99 @@
+// Objects and host facts to the Snapshot. Pure to the outside: what it remembers only saves work.
+import { type AddressIndex, indexAddresses, NO_ADDRESSES } from "./address-index.ts";
+import { exemptFor } from "./exempt.ts";
+import type { HostFacts } from "./facts.ts";
+import { holdFor } from "./held.ts";
+import type { Address } from "./ip.ts";
+import { layoutOf, programmedMarks } from "./marks.ts";
+import { lastOf } from "./memo.ts";
+import type { EgressIP, Namespace, Node, Pod, Problem } from "./objects.ts";
+import { inOrder, selectFor } from "./selection.ts";
+import type { Settings } from "./settings.ts";
+import { entriesOf, type Shards } from "./shards.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+/** All objects of a moment. A map is another object when, and only when, something in it changed. */
+export interface Objects {
+  readonly egressIPs: ReadonlyMap<string, EgressIP>;
+  readonly nodes: ReadonlyMap<string, Node>;
+  readonly namespaces: ReadonlyMap<string, Namespace>;
+  readonly pods: Shards<Pod>;
+  readonly problems: readonly Problem[];
+}
+
+export type Build = (settings: Settings, objects: Objects, host: HostFacts) => Snapshot;
+
+export function createBuild(): Build {
+  const orderOf = lastOf((egressIPs: Objects["egressIPs"]) =>
+    Object.freeze([...egressIPs.values()].sort(inOrder)),
+  );
+  const selectOf = lastOf(selectFor);
+  const marksOf = lastOf(programmedMarks);
+  const layoutFor = lastOf(layoutOf);
+  const holdOf = lastOf(holdFor);
+  const exemptOf = lastOf(exemptFor);
+  const notHeldOf = lastOf(addressesNotHeld);
+  const contestedOf = lastOf(contestedProblems);
+  let index: AddressIndex = NO_ADDRESSES;
+  return (settings, objects, host) => {
+    const layout = layoutFor(settings.markMask);
+    if (layout === undefined) throw new Error(`mark mask ${settings.markMask} cannot be cut`);
+    const { network, sysctls, record } = host;
+    const egressIPs = orderOf(objects.egressIPs);
+    const programmed = marksOf(host.iptables);
+    const { held, unready, problems } = holdOf(
+      settings,
+      layout,
+      egressIPs,
+      objects.nodes,
+      network,
+      sysctls,
+      record,
+      programmed,
+    );
+    index = indexAddresses(index, selectOf(settings.node, egressIPs, objects.namespaces)(objects.pods));
+    return Object.freeze({
+      settings,
+      layout,
+      host,
+      held,
+      unready,
+      programmed,
+      served: index,
+      exempt: exemptOf(settings, objects.nodes, network, record),
+      notHeld: notHeldOf(egressIPs, held, objects.nodes),
+      egressIPs,
+      problems: Object.freeze([...objects.problems, ...problems, ...contestedOf(index)]),
+    });
+  };
+}
+
+/** A node's own address stays the node's, even when somebody writes it into an EgressIP (known-faults BL-44). */
+function addressesNotHeld(
+  egressIPs: readonly EgressIP[],
+  held: Snapshot["held"],
+  nodes: Objects["nodes"],
+): ReadonlySet<Address> {
+  const all = new Set<Address>(egressIPs.flatMap((egressIP) => egressIP.requested));
+  for (const { address } of held) all.delete(address);
+  for (const node of nodes.values()) {
+    for (const { address } of node.hostCidrs) all.delete(address);
+    for (const address of node.internalAddresses) all.delete(address);
+  }
+  return all;
+}
+
+function contestedProblems(index: AddressIndex): readonly Problem[] {
+  if (index.contested.size === 0) return [];
+  const problems: Problem[] = [];
+  for (const [address, [first, ...others]] of entriesOf(index.claims)) {
+    for (const { pod } of others) {
+      problems.push({
+        object: `Pod/${pod.namespace}/${pod.name}`,
+        path: "status.podIPs",
+        text: `${address} is also the address of pod ${first?.pod.namespace}/${first?.pod.name}, which counts`,
+      });
+    }
+  }
+  return problems.sort((a, b) => (a.object < b.object ? -1 : 1));
+}

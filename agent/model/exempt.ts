@@ -1,0 +1,59 @@
+// Destinations that keep the pod's own source: everything inside the cluster, every node, what never leaves a link. Pure.
+// known-faults BL-24, BL-28: all addresses of all nodes, floating ones included, and the in-cluster ranges always.
+import type { IntentRecord, NetworkFacts } from "./facts.ts";
+import { type Cidr, type Family, parseCidr } from "./ip.ts";
+import type { Node } from "./objects.ts";
+import type { Settings } from "./settings.ts";
+
+/** Link-local, multicast, loopback and limited broadcast. */
+const ALWAYS: readonly string[] = [
+  "169.254.0.0/16",
+  "224.0.0.0/4",
+  "127.0.0.0/8",
+  "255.255.255.255/32",
+  "fe80::/10",
+  "ff00::/8",
+  "::1/128",
+];
+
+export function exemptFor(
+  settings: Settings,
+  nodes: ReadonlyMap<string, Node>,
+  network: NetworkFacts,
+  record: IntentRecord,
+): { readonly 4: readonly string[]; readonly 6: readonly string[] } {
+  const members = { 4: new Set<string>(), 6: new Set<string>() };
+  const add = (cidr: Cidr | undefined) => {
+    if (cidr !== undefined && cidr.length > 0) members[cidr.family].add(memberOf(cidr));
+  };
+  const addHost = (address: string, family: Family) =>
+    add(parseCidr(`${address}/${family === 4 ? 32 : 128}`));
+  for (const text of ALWAYS) add(parseCidr(text));
+  for (const cidr of [...settings.clusterNetworks, ...settings.serviceNetworks, ...settings.exemptNetworks])
+    add(cidr);
+  for (const node of nodes.values()) {
+    for (const { address, family } of node.hostCidrs) addHost(address, family);
+    for (const address of node.internalAddresses) addHost(address, address.includes(":") ? 6 : 4);
+  }
+  const ours = new Set(record.addresses.map(({ address }) => address));
+  for (const { address, family } of network.addresses) if (!ours.has(address)) addHost(address, family);
+  // Whatever is behind the management port is the cluster's, also networks that no setting names.
+  for (const { table, destination, hops } of network.routes) {
+    if (table === "main" && hops.some(({ link }) => link === settings.managementPort)) {
+      add(
+        parseCidr(
+          destination.includes("/") ? destination : `${destination}/${destination.includes(":") ? 128 : 32}`,
+        ),
+      );
+    }
+  }
+  return Object.freeze({
+    4: Object.freeze([...members[4]].sort()),
+    6: Object.freeze([...members[6]].sort()),
+  });
+}
+
+/** As `ipset save` prints a hash:net member: the network, and no prefix length for a single address. */
+function memberOf({ network, length, family }: Cidr): string {
+  return length === (family === 4 ? 32 : 128) ? network : `${network}/${length}`;
+}

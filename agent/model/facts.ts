@@ -1,0 +1,49 @@
+// What is on this host, read from it and nothing else: the raw material for the Snapshot and for every diff. Pure types.
+// The same shape is printed by `egressip-agent facts` and read by `plan --host-facts`.
+
+import type { Link, LinkAddress, Route, Rule } from "../../lib/netlink/pure.ts";
+import type { Ruleset } from "../../lib/node-iptables/pure.ts";
+import type { Shards } from "./shards.ts";
+
+/** One ipset of ours: header and members. Members are sharded since there is one per pod. */
+export interface SetFacts {
+  readonly type: string;
+  readonly options: string;
+  /** Member to extension text, `skbmark 0x10000000/0x7ff00000` or "". */
+  readonly members: Shards<string>;
+}
+
+/** What we noted before doing it, from the state file: without it nobody could tell our addresses from the node's. */
+export interface IntentRecord {
+  readonly addresses: readonly { readonly link: string; readonly address: string }[];
+  /** Sysctl path to the value it had before we set ours. */
+  readonly sysctls: Readonly<Record<string, string>>;
+}
+
+export interface NetworkFacts {
+  readonly links: readonly Link[];
+  readonly addresses: readonly LinkAddress[];
+  readonly routes: readonly Route[];
+  readonly rules: readonly Rule[];
+}
+
+/** Facts by domain: a domain is read again as a whole when something woke it. */
+export interface HostFacts {
+  readonly network: NetworkFacts;
+  /** Path below /proc/sys with slashes, `net/ipv4/conf/all/rp_filter`, to its trimmed content. */
+  readonly sysctls: Readonly<Record<string, string>>;
+  readonly iptables: { readonly 4: Ruleset; readonly 6: Ruleset };
+  readonly sets: ReadonlyMap<string, SetFacts>;
+  /** Our nft table as `nft list table` prints it, figures removed; "" when absent. */
+  readonly nft: string;
+  readonly record: IntentRecord;
+  /** Links that went down, came up or changed MAC since we last announced on them, and addresses announced on them. */
+  readonly announced: ReadonlySet<string>;
+}
+
+export type Domain = keyof HostFacts;
+
+export const NOTHING_RECORDED: IntentRecord = Object.freeze({
+  addresses: Object.freeze([]),
+  sysctls: Object.freeze({}),
+});

@@ -1,0 +1,155 @@
+// From assignments to what this node holds: refuses clashes, finds the link, gives the mark. Pure.
+import type { Link } from "../../lib/netlink/pure.ts";
+import type { HostFacts, IntentRecord, NetworkFacts } from "./facts.ts";
+import { candidatesOf, type Hosting, hostingOf } from "./hosting.ts";
+import { type Address, compareAddresses } from "./ip.ts";
+import { allocateMarks, type MarkLayout, markKey, type ProgrammedMark } from "./marks.ts";
+import type { EgressIP, Node, Problem } from "./objects.ts";
+import { TABLE_BASE } from "./owner.ts";
+import { inOrder } from "./selection.ts";
+import type { Settings } from "./settings.ts";
+import type { Held, Unready } from "./snapshot.ts";
+
+export interface HeldResult {
+  readonly held: readonly Held[];
+  readonly unready: readonly Unready[];
+  readonly problems: readonly Problem[];
+}
+
+interface Placed {
+  readonly egressIP: EgressIP;
+  readonly address: Address;
+  readonly family: 4 | 6;
+  readonly link: Link;
+  readonly primary: boolean;
+}
+
+export function holdFor(
+  settings: Settings,
+  layout: MarkLayout,
+  egressIPs: readonly EgressIP[],
+  nodes: ReadonlyMap<string, Node>,
+  network: NetworkFacts,
+  sysctls: HostFacts["sysctls"],
+  record: IntentRecord,
+  programmed: readonly ProgrammedMark[],
+): HeldResult {
+  const unready: Unready[] = [];
+  const problems: Problem[] = [];
+  const placed: Placed[] = [];
+  const refuse = (egressIP: EgressIP, address: Address, reason: string) => {
+    unready.push({ egressIP, address, reason });
+    problems.push({
+      object: `EgressIP/${egressIP.name}`,
+      path: "status.items",
+      text: `${address}: ${reason}`,
+    });
+  };
+  const node = nodes.get(settings.node);
+  const candidates = candidatesOf(network, settings.managementPort);
+  const links = new Map(network.links.map((link) => [link.name, link]));
+  const ownerOfAddress = new Map<Address, EgressIP>();
+  const nodeAddresses = addressesOfNodes(nodes, network, record);
+  for (const egressIP of [...egressIPs].sort(inOrder)) {
+    for (const { address, family, node: assigned } of egressIP.assignments) {
+      if (assigned !== settings.node) continue;
+      const owner = ownerOfAddress.get(address);
+      const taken = nodeAddresses.get(address);
+      if (owner !== undefined) {
+        refuse(egressIP, address, `already given by EgressIP ${owner.name}, which is older`);
+      } else if (taken !== undefined) {
+        refuse(egressIP, address, `is an address of ${taken}; an egress IP must be an unused address`);
+      } else {
+        ownerOfAddress.set(address, egressIP);
+        const hosting = hostingOf(address, node, candidates);
+        const place = placeOn(hosting, links);
+        if (typeof place === "string") refuse(egressIP, address, place);
+        else placed.push({ egressIP, address, family, ...place });
+      }
+    }
+  }
+  placed.sort((a, b) => compareAddresses(a.address, b.address));
+  const requests = placed.map(({ family, address, link }) => ({ family, address, link: link.name }));
+  const marks = allocateMarks(layout, programmed, requests);
+  const held: Held[] = [];
+  for (const { egressIP, address, family, link, primary } of placed) {
+    const mark = marks.byAddress.get(markKey({ family, address, link: link.name }));
+    if (mark === undefined) {
+      refuse(
+        egressIP,
+        address,
+        `no packet mark left: mask 0x${layout.mask.toString(16)} has room for ${layout.links} links with ${layout.addresses} egress IPs each`,
+      );
+      continue;
+    }
+    const table = String(TABLE_BASE + link.index);
+    held.push(
+      Object.freeze({
+        egressIP,
+        address,
+        family,
+        primary,
+        link: link.name,
+        table,
+        mark,
+        linkUp: link.running,
+      }),
+    );
+    problems.push(...linkProblems(egressIP, address, family, link, sysctls));
+  }
+  return { held: Object.freeze(held), unready: Object.freeze(unready), problems };
+}
+
+function placeOn(
+  hosting: Hosting,
+  links: ReadonlyMap<string, Link>,
+): string | { readonly link: Link; readonly primary: boolean } {
+  if (hosting.kind === "nowhere") return hosting.reason;
+  const link = links.get(hosting.link);
+  return link === undefined ? `link ${hosting.link} is gone` : { link, primary: hosting.kind === "primary" };
+}
+
+/** Address to the words that say whose it is. Addresses that we put on a link ourselves are nobody's. */
+function addressesOfNodes(
+  nodes: ReadonlyMap<string, Node>,
+  network: NetworkFacts,
+  record: IntentRecord,
+): ReadonlyMap<Address, string> {
+  const ours = new Set(record.addresses.map(({ address }) => address));
+  const owners = new Map<Address, string>();
+  for (const node of nodes.values()) {
+    for (const { address } of node.hostCidrs)
+      if (!ours.has(address)) owners.set(address, `node ${node.name}`);
+    for (const address of node.internalAddresses) owners.set(address, `node ${node.name}`);
+  }
+  for (const { address, family, length, link } of network.addresses) {
+    const single = length === (family === 4 ? 32 : 128);
+    if (!single && !ours.has(address)) owners.set(address, `this host, on ${link}`);
+  }
+  return owners;
+}
+
+/** What keeps packets from leaving or replies from coming back although everything is programmed. */
+function linkProblems(
+  egressIP: EgressIP,
+  address: Address,
+  family: 4 | 6,
+  link: Link,
+  sysctls: HostFacts["sysctls"],
+): readonly Problem[] {
+  const texts: string[] = [];
+  if (!link.running)
+    texts.push(`link ${link.name} is ${link.up ? "without carrier" : "down"}: nothing can leave with it`);
+  const path = `net/ipv${family}/conf/${link.name}/forwarding`;
+  const value = sysctls[path];
+  if (value === "0") {
+    texts.push(
+      `${path.replaceAll("/", ".")} is 0 and must be 1, or replies to the egress IP are dropped; see --manage-forwarding`,
+    );
+  }
+  return texts.map((text) => ({
+    object: `EgressIP/${egressIP.name}`,
+    path: "status.items",
+    text: `${address}: ${text}`,
+  }));
+}

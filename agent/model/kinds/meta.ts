@@ -1,0 +1,38 @@
+// `metadata` of any kind: the names by which an object is known, checked; the rest handed on as it is.
+// In: the raw metadata. Out: Meta, or a report and nothing when the object cannot be named. Pure.
+import { isDnsLabel, isSubdomain } from "../names.ts";
+import type { KubernetesObject } from "../objects.ts";
+import { describe, isObject, quote, type Report, refuse } from "../raw.ts";
+
+export interface Meta {
+  readonly name: string;
+  /** Empty but for pods. */
+  readonly namespace: string;
+  readonly uid: string;
+  readonly created: unknown;
+  readonly labels: unknown;
+  readonly annotations: unknown;
+}
+
+export function metaOf(metadata: unknown, kind: KubernetesObject["kind"], report: Report): Meta | undefined {
+  const { name, namespace, uid, creationTimestamp, labels, annotations } = isObject(metadata) ? metadata : {};
+  if (typeof name !== "string" || !(kind === "Namespace" ? isDnsLabel(name) : isSubdomain(name)))
+    return refuse(report, "metadata.name", `${kind} must have a DNS name, not ${describe(name)}`);
+  if (kind === "Pod" && !(typeof namespace === "string" && isDnsLabel(namespace)))
+    return refuse(
+      report,
+      "metadata.namespace",
+      `${kind} ${quote(name)} must have a DNS label, not ${describe(namespace)}`,
+    );
+  const usableUid = typeof uid === "string" && /^[\x21-\x7e]{0,128}$/.test(uid);
+  if (!usableUid && uid !== undefined && uid !== null)
+    report("metadata.uid", `must be short printable text, not ${describe(uid)}`);
+  return {
+    name,
+    namespace: kind === "Pod" ? String(namespace) : "",
+    uid: usableUid ? uid : "",
+    created: creationTimestamp,
+    labels,
+    annotations,
+  };
+}

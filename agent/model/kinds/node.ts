@@ -1,0 +1,106 @@
+// Node, v1, with the annotations of reference A.3: the addresses it has and the network it calls primary.
+// In: the raw object. Out: a Node; an annotation nobody can read is reported and then as good as missing. Pure.
+import {
+  type Address,
+  type Cidr,
+  compareAddresses,
+  formatCidr,
+  parseAddress,
+  parseCidr,
+  sortedAddresses,
+} from "../ip.ts";
+import type { Node } from "../objects.ts";
+import { annotationPath, describe, jsonAt, listAt, objectAt, type Raw, type Report } from "../raw.ts";
+import type { Meta } from "./meta.ts";
+
+const hostCidrsKey = "k8s.ovn.org/host-cidrs";
+const primaryKey = "k8s.ovn.org/node-primary-ifaddr";
+const cloudKey = "cloud.network.openshift.io/egress-ipconfig";
+
+export function decodeNode(raw: Raw, meta: Meta, report: Report): Node {
+  const { status } = raw;
+  const annotations = objectAt(meta.annotations, "metadata.annotations", report);
+  const { addresses } = objectAt(status, "status", report);
+  const cloud = annotations[cloudKey] !== undefined;
+  return {
+    kind: "Node",
+    name: meta.name,
+    uid: meta.uid,
+    internalAddresses: internalAddressesAt(addresses, report),
+    hostCidrs: hostCidrsAt(annotations, report),
+    primary: cloud ? cloudPrimaryAt(annotations, report) : primaryAt(annotations, report),
+    cloud,
+  };
+}
+
+function internalAddressesAt(raw: unknown, report: Report): readonly Address[] {
+  const found = new Set<Address>();
+  for (const [at, item] of listAt(raw, "status.addresses", report).entries()) {
+    const path = `status.addresses[${at}]`;
+    const { type, address } = objectAt(item, path, report, "required");
+    if (typeof type !== "string") report(`${path}.type`, `must be text, not ${describe(type)}`);
+    if (type !== "InternalIP") continue;
+    const parsed = typeof address === "string" ? parseAddress(address) : undefined;
+    if (parsed === undefined) report(`${path}.address`, `must be an IP address, not ${describe(address)}`);
+    else found.add(parsed);
+  }
+  return sortedAddresses(found);
+}
+
+function hostCidrsAt(annotations: Raw, report: Report): readonly Cidr[] {
+  const path = annotationPath(hostCidrsKey);
+  const found = new Map<string, Cidr>();
+  for (const [at, item] of listAt(jsonAt(annotations[hostCidrsKey], path, report), path, report).entries()) {
+    const cidr = typeof item === "string" ? parseCidr(item) : undefined;
+    if (cidr === undefined)
+      report(`${path}[${at}]`, `must be an address with a prefix length, not ${describe(item)}`);
+    else found.set(formatCidr(cidr), Object.freeze(cidr));
+  }
+  return Object.freeze(
+    [...found.values()].sort((a, b) => compareAddresses(a.address, b.address) || a.length - b.length),
+  );
+}
+
+function primaryAt(annotations: Raw, report: Report): readonly Cidr[] {
+  const path = annotationPath(primaryKey);
+  if (annotations[primaryKey] === undefined)
+    report(path, "is missing; the node's primary network is not known");
+  return familyPairAt(jsonAt(annotations[primaryKey], path, report), path, report);
+}
+
+/**
+ * When the annotation is there but cannot be read, the node stays a cloud node without a known network: falling back to what
+ * holds on bare metal would host addresses the cloud does not deliver (reference A.5 step 3).
+ */
+function cloudPrimaryAt(annotations: Raw, report: Report): readonly Cidr[] {
+  const path = annotationPath(cloudKey);
+  const configs = listAt(jsonAt(annotations[cloudKey], path, report), path, report);
+  if (configs.length === 0) {
+    report(path, "names no interface; the node's primary network is not known");
+    return Object.freeze([]);
+  }
+  const { ifaddr } = objectAt(configs[0], `${path}[0]`, report, "required");
+  return familyPairAt(ifaddr ?? {}, `${path}[0].ifaddr`, report);
+}
+
+/** `{"ipv4":"172.18.0.3/16","ipv6":"fc00::3/64"}`, one of them enough; Go leaves an absent one out or empty. */
+function familyPairAt(raw: unknown, path: string, report: Report): readonly Cidr[] {
+  if (raw === undefined) return Object.freeze([]);
+  const { ipv4, ipv6 } = objectAt(raw, path, report, "required");
+  const found: Cidr[] = [];
+  if (!ipv4 && !ipv6) report(path, "has neither an ipv4 nor an ipv6 address");
+  for (const [family, value] of [
+    [4, ipv4],
+    [6, ipv6],
+  ] as const) {
+    if (!value) continue;
+    const cidr = typeof value === "string" ? parseCidr(value) : undefined;
+    if (cidr?.family === family) found.push(Object.freeze(cidr));
+    else
+      report(
+        `${path}.ipv${family}`,
+        `must be an IPv${family} address with a prefix length, not ${describe(value)}`,
+      );
+  }
+  return Object.freeze(found);
+}

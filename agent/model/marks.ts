@@ -1,0 +1,154 @@
+// Which bits of the packet mark mean which link and which egress IP. Pure.
+// Allocation needs no memory: what is programmed is a fact. An egress IP keeps the mark its SNAT rule carries; a new one
+// takes the lowest that no rule carries, stale rules included, so a mark is never used again before its flows are gone.
+import type { Ruleset } from "../../lib/node-iptables/pure.ts";
+import type { Address, Family } from "./ip.ts";
+import { SNAT_CHAIN } from "./owner.ts";
+
+/** Bits that name the link: seven hosting links, with the rest left for the egress IPs on each of them. */
+const LINK_BITS = 3;
+
+export interface MarkLayout {
+  readonly mask: number;
+  readonly linkMask: number;
+  readonly linkShift: number;
+  readonly addressShift: number;
+  readonly links: number;
+  readonly addresses: number;
+}
+
+/** Cuts a contiguous mask into link bits (high) and egress IP bits (low). `undefined` when the mask cannot be cut. */
+export function layoutOf(mask: number): MarkLayout | undefined {
+  if (!Number.isInteger(mask) || mask <= 0 || mask > 0xffffffff) return undefined;
+  const shift = Math.log2(mask & -mask ? (mask & -mask) >>> 0 : 1);
+  const bits = Math.log2(mask / 2 ** shift + 1);
+  if (!Number.isInteger(bits) || bits < LINK_BITS + 2) return undefined;
+  const addressBits = bits - LINK_BITS;
+  const linkShift = shift + addressBits;
+  return {
+    mask,
+    linkMask: (2 ** LINK_BITS - 1) * 2 ** linkShift,
+    linkShift,
+    addressShift: shift,
+    links: 2 ** LINK_BITS - 1,
+    addresses: 2 ** addressBits,
+  };
+}
+
+/** A mark that an SNAT rule of ours carries now. */
+export interface ProgrammedMark {
+  readonly family: Family;
+  readonly link: string;
+  readonly address: Address;
+  readonly mark: number;
+  readonly mask: number;
+}
+
+/** Reads the SNAT rules of ours, whatever mask they were made with. */
+export function programmedMarks(iptables: {
+  readonly 4: Ruleset;
+  readonly 6: Ruleset;
+}): readonly ProgrammedMark[] {
+  const found: ProgrammedMark[] = [];
+  for (const family of [4, 6] as const) {
+    for (const rule of iptables[family].get("nat")?.get(SNAT_CHAIN)?.rules ?? []) {
+      const parts =
+        /^-o (\S+) -m mark --mark 0x([0-9a-f]+)\/0x([0-9a-f]+) -j SNAT --to-source ([0-9a-f.:]+)/.exec(rule);
+      if (parts === null) continue;
+      found.push({
+        family,
+        link: parts[1] as string,
+        mark: Number.parseInt(parts[2] as string, 16),
+        mask: Number.parseInt(parts[3] as string, 16),
+        address: parts[4] as string,
+      });
+    }
+  }
+  return found;
+}
+
+/** An egress IP that needs a mark: its address and the link that hosts it. */
+export interface MarkRequest {
+  readonly family: Family;
+  readonly link: string;
+  readonly address: Address;
+}
+
+export interface Marks {
+  /** By `markKey`; an absent key found no free mark. */
+  readonly byAddress: ReadonlyMap<string, number>;
+  /** Link name to its link bits, in place. */
+  readonly byLink: ReadonlyMap<string, number>;
+}
+
+export function markKey(request: MarkRequest): string {
+  return `${request.address} ${request.link}`;
+}
+
+/** Gives each request its mark. The result depends on the set of requests and on what is programmed, on nothing else. */
+export function allocateMarks(
+  layout: MarkLayout,
+  programmed: readonly ProgrammedMark[],
+  requests: readonly MarkRequest[],
+): Marks {
+  // Rules made under another mask keep nothing: everything gets a mark under this one.
+  const valid = programmed.filter(({ mask }) => mask === layout.mask);
+  const byLink = allocateLinks(layout, valid, requests);
+  const byAddress = new Map<string, number>();
+  const used = new Set(valid.map(({ family, mark }) => `${family} ${mark}`));
+  const kept = new Map(valid.map((entry) => [markKey(entry), entry]));
+  const fresh: MarkRequest[] = [];
+  for (const request of requests) {
+    const entry = kept.get(markKey(request));
+    const link = byLink.get(request.link);
+    if (entry !== undefined && link !== undefined && linkBits(layout, entry.mark) === link) {
+      byAddress.set(markKey(request), entry.mark);
+    } else fresh.push(request);
+  }
+  for (const request of fresh) {
+    const link = byLink.get(request.link);
+    if (link === undefined) continue;
+    for (let index = 0; index < layout.addresses; index++) {
+      const mark = link + index * 2 ** layout.addressShift;
+      if (used.has(`${request.family} ${mark}`)) continue;
+      used.add(`${request.family} ${mark}`);
+      byAddress.set(markKey(request), mark);
+      break;
+    }
+  }
+  return { byAddress, byLink };
+}
+
+function linkBits(layout: MarkLayout, mark: number): number {
+  return (mark & layout.linkMask) >>> 0;
+}
+
+function allocateLinks(
+  layout: MarkLayout,
+  programmed: readonly ProgrammedMark[],
+  requests: readonly MarkRequest[],
+): ReadonlyMap<string, number> {
+  const byLink = new Map<string, number>();
+  const used = new Set<number>();
+  for (const { link, mark } of programmed) {
+    const bits = linkBits(layout, mark);
+    if (bits === 0 || byLink.has(link)) continue;
+    if (!used.has(bits)) byLink.set(link, bits);
+    used.add(bits);
+  }
+  for (const { link } of requests) {
+    if (byLink.has(link)) continue;
+    for (let index = 1; index <= layout.links; index++) {
+      const bits = index * 2 ** layout.linkShift;
+      if (used.has(bits)) continue;
+      used.add(bits);
+      byLink.set(link, bits);
+      break;
+    }
+  }
+  return byLink;
+}
+
+export function hex(value: number): string {
+  return `0x${value.toString(16)}`;
+}

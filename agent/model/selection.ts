@@ -1,0 +1,66 @@
+// Which egress IP object gives a pod its address: a total order, the same on every node and after every restart. Pure.
+import { familyOf } from "./ip.ts";
+import { perObject } from "./memo.ts";
+import type { EgressIP, Namespace, Pod } from "./objects.ts";
+import { matches } from "./select.ts";
+import { mapShards, type Shard, type Shards } from "./shards.ts";
+
+/** A pod that at least one EgressIP selects. */
+export interface SelectedPod {
+  readonly pod: Pod;
+  /** First in order: the one that counts. */
+  readonly by: EgressIP;
+  /** The others that select it too, in order: they lose. */
+  readonly others: readonly EgressIP[];
+}
+
+/** Older first; then UID, then name. Nothing a node sees locally takes part. */
+export function inOrder(a: EgressIP, b: EgressIP): number {
+  return compare(a.created, b.created) || compare(a.uid, b.uid) || compare(a.name, b.name);
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Selects for one node; made anew when an EgressIP or a namespace changes, then it remembers per shard of pods. */
+export type Select = (pods: Shards<Pod>) => Shards<SelectedPod>;
+
+export function selectFor(
+  node: string,
+  egressIPs: readonly EgressIP[],
+  namespaces: ReadonlyMap<string, Namespace>,
+): Select {
+  const ordered = [...egressIPs].sort(inOrder);
+  const byNamespace = new Map<string, readonly EgressIP[]>();
+  for (const namespace of namespaces.values()) {
+    const selecting = ordered.filter((egressIP) => matches(egressIP.namespaceSelector, namespace.labels));
+    if (selecting.length > 0) byNamespace.set(namespace.name, selecting);
+  }
+  const select = (pod: Pod): SelectedPod | undefined => {
+    const candidates = byNamespace.get(pod.namespace);
+    if (candidates === undefined || pod.hostNetwork || pod.finished || pod.addresses.length === 0)
+      return undefined;
+    const [by, ...others] = candidates.filter((egressIP) => matches(egressIP.podSelector, pod.labels));
+    if (by === undefined) return undefined;
+    // A pod elsewhere matters here only when its packets are sent here.
+    if (pod.node !== node && !by.assignments.some((assignment) => assignment.node === node)) return undefined;
+    return Object.freeze({ pod, by, others });
+  };
+  const perShard = perObject((shard: Shard<Pod>): Shard<SelectedPod> => {
+    const out = new Map<string, SelectedPod>();
+    for (const [key, pod] of shard) {
+      const selected = select(pod);
+      if (selected !== undefined) out.set(key, selected);
+    }
+    return out;
+  });
+  return (pods) => mapShards(pods, perShard);
+}
+
+/** The addresses of a selected pod for which its EgressIP speaks: only the families it asks for. */
+export function addressesOf({ pod, by }: SelectedPod): readonly string[] {
+  return pod.addresses.filter((address) =>
+    by.requested.some((asked) => familyOf(asked) === familyOf(address)),
+  );
+}

@@ -1,0 +1,112 @@
+// A map cut into a fixed number of small frozen maps by the hash of the key. Pure.
+// Why: with 20 000 pods a change of one must not touch the other 19 999. Replacing one entry makes one new shard; whatever
+// is derived from a shard is remembered by the shard's identity, and two maps are compared by looking at shards that differ.
+
+const COUNT = 1024;
+
+export type Shard<V> = ReadonlyMap<string, V>;
+
+export interface Shards<V> {
+  readonly shards: readonly Shard<V>[];
+}
+
+const EMPTY_SHARD: Shard<never> = new Map<string, never>();
+const EMPTY: Shards<never> = Object.freeze({
+  shards: Object.freeze(Array<Shard<never>>(COUNT).fill(EMPTY_SHARD)),
+});
+
+export function emptyShards<V>(): Shards<V> {
+  return EMPTY;
+}
+
+/** FNV-1a over UTF-16 units, folded to the number of shards. */
+export function shardOf(key: string): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193);
+  return (hash ^ (hash >>> 16)) & (COUNT - 1);
+}
+
+/** A new map with these entries set, or removed where the value is undefined. Untouched shards keep their identity. */
+export function withEntries<V>(
+  map: Shards<V>,
+  changes: Iterable<readonly [string, V | undefined]>,
+): Shards<V> {
+  const touched = new Map<number, Map<string, V>>();
+  for (const [key, value] of changes) {
+    const index = shardOf(key);
+    const before = touched.get(index) ?? (map.shards[index] as Shard<V>);
+    if (value === undefined ? !before.has(key) : before.get(key) === value) continue;
+    let shard = touched.get(index);
+    if (shard === undefined) {
+      shard = new Map(before);
+      touched.set(index, shard);
+    }
+    if (value === undefined) shard.delete(key);
+    else shard.set(key, value);
+  }
+  if (touched.size === 0) return map;
+  const shards = [...map.shards];
+  for (const [index, shard] of touched) shards[index] = shard.size === 0 ? EMPTY_SHARD : shard;
+  return Object.freeze({ shards });
+}
+
+export function shardsFrom<V>(entries: Iterable<readonly [string, V]>): Shards<V> {
+  return withEntries(emptyShards<V>(), entries);
+}
+
+/** Maps shard by shard; `derive` is called only for shards it has not seen (see memoByIdentity). */
+export function mapShards<V, W>(map: Shards<V>, derive: (shard: Shard<V>) => Shard<W>): Shards<W> {
+  let same = true;
+  const shards = map.shards.map((shard) => {
+    if (shard.size === 0) return EMPTY_SHARD;
+    const made = derive(shard);
+    if ((made as unknown) !== shard) same = false;
+    return made.size === 0 ? EMPTY_SHARD : made;
+  });
+  return same ? (map as unknown as Shards<W>) : Object.freeze({ shards });
+}
+
+/** Calls back for each key whose value differs, with both values; `undefined` is absent. Skips shards that are the same. */
+export function compareShards<V>(
+  before: Shards<V>,
+  after: Shards<V>,
+  on: (key: string, before: V | undefined, after: V | undefined) => void,
+): void {
+  for (let i = 0; i < COUNT; i++) {
+    const old = before.shards[i] as Shard<V>;
+    const now = after.shards[i] as Shard<V>;
+    if (old === now) continue;
+    for (const [key, value] of now) {
+      const was = old.get(key);
+      if (was !== value) on(key, was, value);
+    }
+    for (const [key, value] of old) if (!now.has(key)) on(key, value, undefined);
+  }
+}
+
+/** `after` with every shard that holds the same as `before`'s replaced by it: later comparisons skip it by identity. */
+export function adoptShards<V>(before: Shards<V>, after: Shards<V>): Shards<V> {
+  return Object.freeze({
+    shards: after.shards.map((shard, i) => {
+      const old = before.shards[i] as Shard<V>;
+      if (old === shard || old.size !== shard.size) return shard;
+      for (const [key, value] of shard) if (old.get(key) !== value) return shard;
+      return old;
+    }),
+  });
+}
+
+export function sizeOf(map: Shards<unknown>): number {
+  let size = 0;
+  for (const shard of map.shards) size += shard.size;
+  return size;
+}
+
+export function getFrom<V>(map: Shards<V>, key: string): V | undefined {
+  return (map.shards[shardOf(key)] as Shard<V>).get(key);
+}
+
+/** All entries, in no order that means anything; sort what reaches text. */
+export function* entriesOf<V>(map: Shards<V>): Generator<readonly [string, V]> {
+  for (const shard of map.shards) yield* shard;
+}

@@ -1,0 +1,42 @@
+// filter FORWARD, first: selected traffic leaves by its egress IP's link or not at all. Pure.
+// It looks at the connmark, not the mark: also a packet whose mark was not restored (mangle flushed by somebody) is caught,
+// and a served pod's packet that no conntrack entry explains (INVALID) would otherwise leave with the pod's address.
+import { hex, type MarkLayout } from "../../model/marks.ts";
+import { exemptSet, GUARD_CHAIN, servedSet } from "../../model/owner.ts";
+import type { Settings } from "../../model/settings.ts";
+import type { Held } from "../../model/snapshot.ts";
+import type { ChainAndJump } from "./mark.ts";
+
+export function guardRules(
+  settings: Settings,
+  layout: MarkLayout,
+  held: readonly Held[],
+  family: 4 | 6,
+): ChainAndJump {
+  const links = new Map<string, number>();
+  for (const { family: of, link, mark } of held) {
+    if (of === family) links.set(link, (mark & layout.linkMask) >>> 0);
+  }
+  const allowed = [...links]
+    .sort(([, a], [, b]) => a - b)
+    .map(([link, bits]) => `-o ${link} -m connmark --mark ${hex(bits)}/${hex(layout.linkMask)} -j RETURN`);
+  // DNAT: what was addressed to a service and is unmarked was exempt by its service address; the endpoint may be anywhere.
+  const unready = [
+    "-m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j RETURN",
+    `-m set --match-set ${servedSet(family)} src -m set ! --match-set ${exemptSet(family)} dst -j DROP`,
+  ];
+  return {
+    chain: {
+      table: "filter",
+      chain: GUARD_CHAIN,
+      rules: [
+        `-o ${settings.managementPort} -j RETURN`,
+        ...allowed,
+        `-m connmark ! --mark 0x0/${hex(layout.mask)} -j DROP`,
+        `! -i ${settings.managementPort} -j RETURN`,
+        ...(settings.whenUnready === "drop" ? unready : []),
+      ],
+    },
+    jump: { table: "filter", chain: "FORWARD", rule: `-j ${GUARD_CHAIN}` },
+  };
+}

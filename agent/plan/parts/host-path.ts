@@ -1,0 +1,82 @@
+// The host path: pods reach the kernel through the management port and leave with their egress IP. Pure.
+// One set lookup and one mark rule whatever the number of pods; README "The host path" has the picture.
+import { lastOf } from "../../model/memo.ts";
+import { sizeOf } from "../../model/shards.ts";
+import type { Held, Snapshot } from "../../model/snapshot.ts";
+import { nothing, type Plan } from "../plan.ts";
+import { guardRules } from "./guard.ts";
+import { leakGuard } from "./leak-guard.ts";
+import { routesOf, rulesOf } from "./link-tables.ts";
+import { markRules } from "./mark.ts";
+import { exemptSetsOf, servedEntries } from "./sets.ts";
+import { snatRules } from "./snat.ts";
+
+/** `through` says which held egress IPs use the host path in this mode. */
+export function createHostPath(through: (held: Held) => boolean): (snapshot: Snapshot) => Plan {
+  const heldHere = lastOf((held: readonly Held[]) => Object.freeze(held.filter(through)));
+  const entriesOf4 = servedEntries(4);
+  const entriesOf6 = servedEntries(6);
+  const setsOf = lastOf(exemptSetsOf);
+  const iptablesOf = lastOf(
+    (settings: Snapshot["settings"], held: readonly Held[], layout: Snapshot["layout"]) => {
+      const familyOf = (family: 4 | 6) => {
+        const parts = [
+          guardRules(settings, layout, held, family),
+          snatRules(settings, layout, held, family),
+          markRules(settings, layout, family),
+        ];
+        return Object.freeze({
+          chains: parts.map(({ chain }) => chain),
+          jumps: parts.map(({ jump }) => jump),
+        });
+      };
+      return Object.freeze({ 4: familyOf(4), 6: familyOf(6) });
+    },
+  );
+  const routes = lastOf(routesOf);
+  const rules = lastOf(rulesOf);
+  const marks = lastOf((held: readonly Held[], mask: number) =>
+    Object.freeze(held.map(({ family, mark }) => ({ family, mark, mask }))),
+  );
+  const addresses = lastOf((held: readonly Held[], notHeld: Snapshot["notHeld"]) =>
+    Object.freeze({
+      hold: held.map(({ link, address, family, linkUp }) => ({ link, address, family, addable: linkUp })),
+      notHeld,
+    }),
+  );
+  const sysctls = lastOf(sysctlsOf);
+
+  return (snapshot) => {
+    const { settings, layout } = snapshot;
+    const held = heldHere(snapshot.held);
+    const served = {
+      4: entriesOf4(settings, held, snapshot.served.claims, layout.mask),
+      6: entriesOf6(settings, held, snapshot.served.claims, layout.mask),
+    };
+    const idle = held.length === 0 && sizeOf(served[4]) === 0 && sizeOf(served[6]) === 0;
+    if (idle) return { ...nothing, addresses: addresses(held, snapshot.notHeld) };
+    return {
+      sysctls: sysctls(settings.managementPort, held),
+      sets: { ...setsOf(snapshot.exempt), served },
+      routes: routes(settings.managementPort, held, snapshot.host.network),
+      rules: rules(layout, held),
+      leakGuard: leakGuard(settings.managementPort, layout.mask),
+      iptables: iptablesOf(settings, held, layout),
+      marks: marks(held, layout.mask),
+      cutUnmarked: settings.existingConnections === "cut",
+      addresses: addresses(held, snapshot.notHeld),
+    };
+  };
+}
+
+/**
+ * Replies come in by a link that is not main's way to the sender. `src_valid_mark` lets the reverse path look-up use the
+ * restored mark; loose filtering on the management port is what the reference sets too (section D, H9).
+ */
+function sysctlsOf(managementPort: string, held: readonly Held[]): Plan["sysctls"] {
+  if (!held.some(({ family }) => family === 4)) return nothing.sysctls;
+  return Object.freeze({
+    "net/ipv4/conf/all/src_valid_mark": "1",
+    [`net/ipv4/conf/${managementPort}/rp_filter`]: "2",
+  });
+}

@@ -1,0 +1,87 @@
+// Egress IPs as addresses of their links. In: plan, facts. Out: lines of `ip -batch`.
+// Always /32 or /128: with promote_secondaries=0 taking a wider one away would take the node's own with it (BL-41).
+import type { LinkAddress } from "../../lib/netlink/pure.ts";
+import type { HostFacts } from "../model/facts.ts";
+import type { Plan } from "../plan/plan.ts";
+import type { Backend } from "./backend.ts";
+import type { Tools } from "./tools.ts";
+
+export interface AddressChange {
+  readonly op: "replace" | "del";
+  readonly link: string;
+  readonly address: string;
+  readonly family: 4 | 6;
+}
+
+export function addresses(tools: Pick<Tools, "netlink">): Backend<AddressChange> {
+  return {
+    name: "addresses",
+    reads: { plan: ["addresses"], facts: ["network", "record"] },
+    verifies: "network",
+    diff: (plan, facts) => ({ establish: missing(plan, facts), retire: stale(plan, facts) }),
+    print: (changes) => changes.map((change) => `ip ${line(change)}`),
+    predict,
+    apply: (changes) => tools.netlink.batch(changes.map(line)),
+  };
+}
+
+/** preferred_lft 0 makes an IPv6 egress IP deprecated: the node's own traffic must not pick it as its source. */
+function line({ op, link, address, family }: AddressChange): string {
+  const length = family === 4 ? 32 : 128;
+  const how = op === "replace" && family === 6 ? " nodad preferred_lft 0" : "";
+  return `address ${op} ${address}/${length} dev ${link}${how}`;
+}
+
+function missing(plan: Plan, facts: HostFacts): readonly AddressChange[] {
+  const there = new Set(facts.network.addresses.filter(alone).map(keyOf));
+  return plan.addresses.hold
+    .filter((entry) => entry.addable && !there.has(keyOf(entry)))
+    .map(({ link, address, family }) => ({ op: "replace", link, address, family }));
+}
+
+function stale(plan: Plan, facts: HostFacts): readonly AddressChange[] {
+  const held = new Set(plan.addresses.hold.map(keyOf));
+  const recorded = new Set(facts.record.addresses.map(keyOf));
+  const loopbacks = new Set(
+    facts.network.links.filter(({ mac }) => mac === "00:00:00:00:00:00").map(({ name }) => name),
+  );
+  return facts.network.addresses
+    .filter((entry) => alone(entry) && entry.scope === "global" && !held.has(keyOf(entry)))
+    .filter(
+      (entry) =>
+        recorded.has(keyOf(entry)) ||
+        (plan.addresses.notHeld.has(entry.address) && !loopbacks.has(entry.link)),
+    )
+    .map(({ link, address, family }) => ({ op: "del", link, address, family }));
+}
+
+function alone({ family, length }: LinkAddress): boolean {
+  return length === (family === 4 ? 32 : 128);
+}
+
+function keyOf({ link, address }: { readonly link: string; readonly address: string }): string {
+  return `${address} ${link}`;
+}
+
+function predict(facts: HostFacts, changes: readonly AddressChange[]): HostFacts {
+  if (changes.length === 0) return facts;
+  let current = facts.network.addresses;
+  for (const change of changes) {
+    current = current.filter((entry) => !(alone(entry) && keyOf(entry) === keyOf(change)));
+    if (change.op === "replace") current = [...current, added(change)];
+  }
+  return { ...facts, network: { ...facts.network, addresses: current } };
+}
+
+function added({ link, address, family }: AddressChange): LinkAddress {
+  const six = family === 6;
+  return {
+    link,
+    family,
+    address,
+    length: six ? 128 : 32,
+    scope: "global",
+    label: six ? "" : link,
+    flags: six ? ["deprecated"] : [],
+  };
+}

@@ -1,0 +1,30 @@
+// The contract of everything that writes: what is wanted and what is there become changes, changes become text, then effect.
+// diff, print and predict are pure; apply is the only effect and stays a one-liner over lib/.
+import type { Domain, HostFacts } from "../model/facts.ts";
+import type { Plan } from "../plan/plan.ts";
+
+export interface Diff<C> {
+  /** What has to be there, or right, before anything is taken away anywhere. */
+  readonly establish: readonly C[];
+  /** What is ours and no longer wanted. */
+  readonly retire: readonly C[];
+}
+
+export interface Backend<C> {
+  /** Names the block in printed plans, the log field and the metric label. */
+  readonly name: string;
+  /** Fields of the Plan and domains of the facts that diff looks at: the same objects, the same diff. */
+  readonly reads: { readonly plan: readonly (keyof Plan)[]; readonly facts: readonly Domain[] };
+  /** Domain to read back after a write; undefined where a successful write is trusted until the slow tick. */
+  readonly verifies: Domain | undefined;
+  diff(plan: Plan, facts: HostFacts): Diff<C>;
+  /** Lines as the tool takes them, or as an operator would type them. */
+  print(changes: readonly C[]): readonly string[];
+  /** The facts as they are once the changes are done. */
+  predict(facts: HostFacts, changes: readonly C[]): HostFacts;
+  /** Carries the changes out. Throws what lib/ throws. */
+  apply(changes: readonly C[]): Promise<void>;
+}
+
+/** Any backend, where only the contract matters. */
+export type AnyBackend = Backend<unknown>;

@@ -1,0 +1,60 @@
+// Our three chains and the jumps to them, both families. In: plan, facts. Out: `iptables-restore --noflush` input.
+import {
+  applyToRuleset,
+  diffRuleset,
+  printRestore,
+  type RulesetChange,
+} from "../../lib/node-iptables/pure.ts";
+import { isOurChain } from "../model/owner.ts";
+import type { Backend } from "./backend.ts";
+import type { Tools } from "./tools.ts";
+
+export interface FamilyChange {
+  readonly family: 4 | 6;
+  readonly change: RulesetChange;
+}
+
+const FAMILIES = [4, 6] as const;
+
+export function iptables(tools: Pick<Tools, "iptables">): Backend<FamilyChange> {
+  return {
+    name: "iptables",
+    reads: { plan: ["iptables"], facts: ["iptables"] },
+    verifies: "iptables",
+    diff: (plan, facts) => {
+      const diffs = FAMILIES.map((family) => ({
+        family,
+        ...diffRuleset(facts.iptables[family], plan.iptables[family], isOurChain),
+      }));
+      const tagged = (pick: "establish" | "retire") =>
+        diffs.flatMap((diff) => diff[pick].map((change) => ({ family: diff.family, change })));
+      return { establish: tagged("establish"), retire: tagged("retire") };
+    },
+    print: (changes) =>
+      FAMILIES.flatMap((family) => {
+        const text = printRestore(ofFamily(changes, family));
+        return text === ""
+          ? []
+          : [`# ip${family === 4 ? "" : "6"}tables-restore --noflush`, ...text.trimEnd().split("\n")];
+      }),
+    predict: (facts, changes) => ({
+      ...facts,
+      iptables: {
+        4: applyToRuleset(facts.iptables[4], ofFamily(changes, 4)),
+        6: applyToRuleset(facts.iptables[6], ofFamily(changes, 6)),
+      },
+    }),
+    apply: async (changes) => {
+      await Promise.all(
+        FAMILIES.map(async (family) => {
+          const text = printRestore(ofFamily(changes, family));
+          if (text !== "") await tools.iptables.restore(family, text);
+        }),
+      );
+    },
+  };
+}
+
+function ofFamily(changes: readonly FamilyChange[], family: 4 | 6): readonly RulesetChange[] {
+  return changes.filter((entry) => entry.family === family).map(({ change }) => change);
+}

@@ -1,0 +1,34 @@
+// Our one nft table. In: plan, facts. Out: an nft script that makes or unmakes it in one transaction.
+import { LEAK_TABLE } from "../model/owner.ts";
+import type { Backend } from "./backend.ts";
+import type { Tools } from "./tools.ts";
+
+export interface LeakGuardChange {
+  /** The table's text; "" takes it away. */
+  readonly table: string;
+}
+
+export function leakGuard(tools: Pick<Tools, "nft">): Backend<LeakGuardChange> {
+  return {
+    name: "leak-guard",
+    reads: { plan: ["leakGuard"], facts: ["nft"] },
+    verifies: "nft",
+    diff: (plan, facts) => {
+      const differs = plan.leakGuard !== facts.nft;
+      return {
+        establish: differs && plan.leakGuard !== "" ? [{ table: plan.leakGuard }] : [],
+        retire: differs && plan.leakGuard === "" ? [{ table: "" }] : [],
+      };
+    },
+    print: (changes) => changes.flatMap(({ table }) => script(table).trimEnd().split("\n")),
+    predict: (facts, changes) => ({ ...facts, nft: changes.at(-1)?.table ?? facts.nft }),
+    apply: async (changes) => {
+      for (const { table } of changes) await tools.nft.apply(script(table));
+    },
+  };
+}
+
+/** Adding before deleting makes the deletion succeed whether or not it was there; all of it is one transaction. */
+function script(table: string): string {
+  return `add table inet ${LEAK_TABLE}\ndelete table inet ${LEAK_TABLE}\n${table}`;
+}

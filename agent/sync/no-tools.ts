@@ -1,0 +1,17 @@
+// Tools that refuse: for planning from recorded facts, where nothing may be touched.
+import type { Tools } from "./tools.ts";
+
+function refuse(): never {
+  throw new Error("a plan from recorded facts writes nothing");
+}
+
+export const noTools: Tools = {
+  iptables: { restore: refuse },
+  ipset: { restore: refuse },
+  netlink: { batch: refuse },
+  nft: { apply: refuse },
+  conntrack: { deleteByMark: refuse, deleteBySource: refuse },
+  announcer: { start: refuse, stop: refuse, close: () => {} },
+  writeRecord: refuse,
+  writeSysctl: refuse,
+};

@@ -1,0 +1,61 @@
+// Intent, written down before it is carried out: which addresses and sysctl changes are ours. In: plan, facts. Out: the state file.
+// Without it nobody could tell an egress IP from the node's own address after a crash (known-faults BL-43).
+import type { HostFacts, IntentRecord } from "../model/facts.ts";
+import type { Plan } from "../plan/plan.ts";
+import type { Backend } from "./backend.ts";
+import type { Tools } from "./tools.ts";
+
+/** The whole record as it has to be: the file is rewritten, never edited. */
+export type RecordChange = IntentRecord;
+
+export function record(tools: Pick<Tools, "writeRecord">): Backend<RecordChange> {
+  return {
+    name: "record",
+    reads: { plan: ["addresses", "sysctls"], facts: ["record", "sysctls", "network"] },
+    verifies: undefined,
+    diff: (plan, facts) => {
+      const wanted = wantedRecord(plan, facts);
+      const both = union(facts.record, wanted);
+      return {
+        establish: same(both, facts.record) ? [] : [both],
+        retire: same(wanted, facts.record) ? [] : [wanted],
+      };
+    },
+    print: (changes) => changes.map((change) => JSON.stringify(change)),
+    predict: (facts, changes) => ({ ...facts, record: changes.at(-1) ?? facts.record }),
+    apply: async (changes) => {
+      const last = changes.at(-1);
+      if (last !== undefined) await tools.writeRecord(last);
+    },
+  };
+}
+
+function wantedRecord(plan: Plan, facts: HostFacts): IntentRecord {
+  const original = (path: string) => facts.record.sysctls[path] ?? facts.sysctls[path];
+  return tidy({
+    addresses: plan.addresses.hold.map(({ link, address }) => ({ link, address })),
+    sysctls: Object.fromEntries(
+      Object.keys(plan.sysctls).flatMap((path) => {
+        const value = original(path);
+        return value === undefined ? [] : [[path, value]];
+      }),
+    ),
+  });
+}
+
+function union(a: IntentRecord, b: IntentRecord): IntentRecord {
+  return tidy({ addresses: [...a.addresses, ...b.addresses], sysctls: { ...b.sysctls, ...a.sysctls } });
+}
+
+function tidy(record: IntentRecord): IntentRecord {
+  const addresses = new Map(record.addresses.map((entry) => [`${entry.address} ${entry.link}`, entry]));
+  const sorted = [...addresses]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, { link, address }]) => ({ link, address }));
+  const sysctls = Object.entries(record.sysctls).sort(([a], [b]) => (a < b ? -1 : 1));
+  return { addresses: sorted, sysctls: Object.fromEntries(sysctls) };
+}
+
+function same(a: IntentRecord, b: IntentRecord): boolean {
+  return JSON.stringify(tidy(a)) === JSON.stringify(tidy(b));
+}

@@ -1,0 +1,96 @@
+// The sets themselves, exempt destinations, and pods that are newly selected. In: plan, facts. Out: `ipset restore` lines.
+// New pods come first of all backends: with an entry the guard holds them back until their way out is complete.
+import type { HostFacts, SetFacts } from "../model/facts.ts";
+import { exemptSet, isOurSet, servedSet } from "../model/owner.ts";
+import { adoptShards, compareShards, emptyShards, entriesOf, getFrom } from "../model/shards.ts";
+import type { Plan } from "../plan/plan.ts";
+import type { Backend } from "./backend.ts";
+import { predictSets, type SetChange, setLine } from "./set-lines.ts";
+import type { Tools } from "./tools.ts";
+
+const FAMILIES = [4, 6] as const;
+
+export function sets(tools: Pick<Tools, "ipset">): Backend<SetChange> {
+  return {
+    name: "sets",
+    reads: { plan: ["sets"], facts: ["sets"] },
+    verifies: undefined,
+    diff: (plan, facts) => ({
+      establish: [...creates(plan, facts), ...adds(plan, facts)],
+      retire: removals(plan, facts),
+    }),
+    print: (changes) => changes.map(setLine),
+    predict: predictSets,
+    apply: async (changes) => {
+      await tools.ipset.restore(`${changes.map(setLine).join("\n")}\n`);
+    },
+  };
+}
+
+function creates(plan: Plan, facts: HostFacts): readonly SetChange[] {
+  return plan.sets.sets
+    .filter((planned) => !facts.sets.has(planned.name))
+    .map((planned) => ({ op: "create", set: planned.name, planned }));
+}
+
+function adds(plan: Plan, facts: HostFacts): readonly SetChange[] {
+  const changes: SetChange[] = [];
+  for (const family of FAMILIES) {
+    const exempt = exemptSet(family);
+    for (const member of plan.sets.exempt[family]) {
+      if (getFrom(membersOf(facts, exempt), member) === undefined)
+        changes.push({ op: "add", set: exempt, member, extension: "" });
+    }
+    const served = servedSet(family);
+    const fresh: SetChange[] = [];
+    compareShards(membersOf(facts, served), plan.sets.served[family], (member, before, after) => {
+      if (before === undefined && after !== undefined)
+        fresh.push({ op: "add", set: served, member, extension: after });
+    });
+    changes.push(...fresh.sort(byMember));
+  }
+  return changes;
+}
+
+function removals(plan: Plan, facts: HostFacts): readonly SetChange[] {
+  const kept = new Set(plan.sets.sets.map(({ name }) => name));
+  const changes: SetChange[] = [];
+  for (const family of FAMILIES) {
+    const exempt = exemptSet(family);
+    if (!kept.has(exempt)) continue;
+    const wanted = new Set(plan.sets.exempt[family]);
+    const stale: SetChange[] = [];
+    for (const [member] of entriesOf(membersOf(facts, exempt))) {
+      if (!wanted.has(member)) stale.push({ op: "del", set: exempt, member });
+    }
+    changes.push(...stale.sort(byMember));
+  }
+  for (const name of [...facts.sets.keys()].sort()) {
+    if (isOurSet(name) && !kept.has(name)) changes.push({ op: "destroy", set: name });
+  }
+  return changes;
+}
+
+function byMember(a: SetChange, b: SetChange): number {
+  const memberOf = (change: SetChange) => ("member" in change ? change.member : "");
+  return memberOf(a) < memberOf(b) ? -1 : 1;
+}
+
+export function membersOf(facts: HostFacts, set: string): SetFacts["members"] {
+  return facts.sets.get(set)?.members ?? emptyShards();
+}
+
+/** The facts with each shard that holds what the plan wants replaced by the plan's own: the next comparison skips it. */
+export function adoptServed(plan: Plan, facts: HostFacts): HostFacts {
+  let changed = false;
+  const adopted = new Map(facts.sets);
+  for (const family of FAMILIES) {
+    const name = servedSet(family);
+    const set = facts.sets.get(name);
+    const wanted = plan.sets.served[family];
+    if (set === undefined || set.members.shards.every((shard, i) => shard === wanted.shards[i])) continue;
+    adopted.set(name, { ...set, members: adoptShards(wanted, set.members) });
+    changed = true;
+  }
+  return changed ? { ...facts, sets: adopted } : facts;
+}

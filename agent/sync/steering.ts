@@ -1,0 +1,53 @@
+// Pods that already have an entry: another egress IP for them, or none any more. In: plan, facts. Out: `ipset restore` lines.
+// Last to establish, so a pod is steered to a way out only when that is complete; first to retire, so nothing is taken away
+// under a pod that is still steered to it.
+import type { HostFacts } from "../model/facts.ts";
+import { servedSet } from "../model/owner.ts";
+import { compareShards } from "../model/shards.ts";
+import type { Plan } from "../plan/plan.ts";
+import type { Backend } from "./backend.ts";
+import { predictSets, type SetChange, setLine } from "./set-lines.ts";
+import { membersOf } from "./sets.ts";
+import type { Tools } from "./tools.ts";
+
+export function steering(tools: Pick<Tools, "ipset">): Backend<SetChange> {
+  return {
+    name: "steering",
+    reads: { plan: ["sets"], facts: ["sets"] },
+    verifies: undefined,
+    diff: (plan, facts) => {
+      const establish: SetChange[] = [];
+      const retire: SetChange[] = [];
+      for (const family of [4, 6] as const) changesOf(plan, facts, family, establish, retire);
+      return { establish: establish.sort(byLine), retire: retire.sort(byLine) };
+    },
+    print: (changes) => changes.map(setLine),
+    predict: predictSets,
+    apply: async (changes) => {
+      await tools.ipset.restore(`${changes.map(setLine).join("\n")}\n`);
+    },
+  };
+}
+
+function changesOf(
+  plan: Plan,
+  facts: HostFacts,
+  family: 4 | 6,
+  establish: SetChange[],
+  retire: SetChange[],
+): void {
+  const set = servedSet(family);
+  if (!facts.sets.has(set)) return;
+  if (!plan.sets.sets.some(({ name }) => name === set)) {
+    if (membersOf(facts, set).shards.some((shard) => shard.size > 0)) retire.push({ op: "flush", set });
+    return;
+  }
+  compareShards(membersOf(facts, set), plan.sets.served[family], (member, before, after) => {
+    if (after === undefined) retire.push({ op: "del", set, member });
+    else if (before !== undefined) establish.push({ op: "add", set, member, extension: after });
+  });
+}
+
+function byLine(a: SetChange, b: SetChange): number {
+  return setLine(a) < setLine(b) ? -1 : 1;
+}

@@ -1,0 +1,20 @@
+// The effects that backends may have, as one value: the real ones here, recording ones in tests.
+import type { Conntrack } from "../../lib/conntrack/index.ts";
+import type { Netlink } from "../../lib/netlink/index.ts";
+import type { Nft } from "../../lib/nftables/index.ts";
+import type { Ipset, Iptables } from "../../lib/node-iptables/index.ts";
+import type { IntentRecord } from "../model/facts.ts";
+import type { Announcer } from "./announcer.ts";
+
+export interface Tools {
+  readonly iptables: Pick<Iptables, "restore">;
+  readonly ipset: Pick<Ipset, "restore">;
+  readonly netlink: Pick<Netlink, "batch">;
+  readonly nft: Pick<Nft, "apply">;
+  readonly conntrack: Pick<Conntrack, "deleteByMark" | "deleteBySource">;
+  readonly announcer: Announcer;
+  /** Writes the state file: whole, then renamed over the old one, then synced. */
+  writeRecord(record: IntentRecord): Promise<void>;
+  /** Writes below /proc/sys. */
+  writeSysctl(path: string, value: string): Promise<void>;
+}

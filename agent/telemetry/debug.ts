@@ -1,0 +1,44 @@
+// The debug socket: HTTP on a unix socket that only root may open. In: an answer function. Out: JSON.
+import { chmod, mkdir, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import { connect } from "node:net";
+import { dirname } from "node:path";
+
+/** Throws an Error when another process answers there: two agents on one host would undo each other. */
+export async function serveDebug(
+  path: string,
+  answer: (path: string, query: URLSearchParams) => unknown,
+): Promise<{ close(): void }> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o755 });
+  if (await isAnswered(path)) throw new Error(`${path}: another egressip-agent is running on this host`);
+  await rm(path, { force: true });
+  const server = createServer((request, response) => {
+    const url = new URL(request.url ?? "/", "http://agent");
+    const found = request.method === "GET" ? answer(url.pathname, url.searchParams) : undefined;
+    response.writeHead(found === undefined ? 404 : 200, { "content-type": "application/json" });
+    response.end(`${JSON.stringify(found ?? { error: `nothing at ${url.pathname}` })}\n`);
+  });
+  // Born with the umask's mode: without this there is a moment in which anybody could connect.
+  const umask = process.umask(0o177);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(path, resolve);
+    });
+  } finally {
+    process.umask(umask);
+  }
+  await chmod(path, 0o600);
+  return { close: () => void server.close() };
+}
+
+function isAnswered(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
+}

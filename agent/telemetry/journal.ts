@@ -1,0 +1,68 @@
+// Rounds to log lines: what changed, what failed and recovered, what became of which egress IP. In: Rounds. Out: log entries.
+import type { Round } from "../loop.ts";
+import type { Problem } from "../model/objects.ts";
+import type { Held } from "../model/snapshot.ts";
+import type { Logger } from "./log.ts";
+
+export interface Journal {
+  round(round: Round): void;
+  /** A round could not even begin. */
+  inputsFailed(error: Error): void;
+}
+
+/** Lines of a change that go into the log; the rest is counted. The debug socket has them all. */
+const SHOWN = 20;
+
+export function createJournal(log: Logger): Journal {
+  const failing = new Map<string, string>();
+  let problems = new Map<string, Problem>();
+  let held = new Map<string, Held>();
+  let inputsFailing: string | undefined;
+  return {
+    inputsFailed: (error) => {
+      if (inputsFailing !== error.message) log.error({ error: error.message }, "inputsFailed");
+      inputsFailing = error.message;
+    },
+    round: ({ number, outcome, snapshot, took }) => {
+      if (inputsFailing !== undefined) log.info("inputsRecovered");
+      inputsFailing = undefined;
+      for (const { phase, backend, lines } of outcome.steps) {
+        const more = lines.length > SHOWN ? { more: lines.length - SHOWN } : {};
+        log.info({ round: number, backend, phase, lines: lines.slice(0, SHOWN), ...more }, "hostChanged");
+      }
+      const now = new Map(outcome.failures.map(({ backend, error }) => [backend, error.message]));
+      for (const [backend, text] of now)
+        if (failing.get(backend) !== text) log.error({ backend, error: text }, "backendFailing");
+      for (const backend of failing.keys()) if (!now.has(backend)) log.info({ backend }, "backendRecovered");
+      failing.clear();
+      for (const [backend, text] of now) failing.set(backend, text);
+      problems = logProblems(log, problems, snapshot.problems);
+      held = logHeld(log, held, snapshot.held);
+      if (outcome.steps.length > 0) log.debug({ round: number, ...took }, "roundTook");
+    },
+  };
+}
+
+function logProblems(
+  log: Logger,
+  before: ReadonlyMap<string, Problem>,
+  problems: readonly Problem[],
+): Map<string, Problem> {
+  const now = new Map(
+    problems.map((problem) => [`${problem.object}\n${problem.path}\n${problem.text}`, problem]),
+  );
+  for (const [key, problem] of now) if (!before.has(key)) log.warn(problem, "problemFound");
+  for (const [key, { object, path }] of before) if (!now.has(key)) log.info({ object, path }, "problemGone");
+  return now;
+}
+
+function logHeld(log: Logger, before: ReadonlyMap<string, Held>, held: readonly Held[]): Map<string, Held> {
+  const now = new Map(held.map((entry) => [`${entry.address} ${entry.link}`, entry]));
+  for (const [key, { egressIP, address, link }] of now) {
+    if (!before.has(key)) log.info({ egressIP: egressIP.name, address, link }, "addressHeld");
+  }
+  for (const [key, { egressIP, address, link }] of before) {
+    if (!now.has(key)) log.info({ egressIP: egressIP.name, address, link }, "addressReleased");
+  }
+  return now;
+}

@@ -1,0 +1,115 @@
+// What the daemon answers when asked: status, list, explain, plan. In: Rounds. Out: plain objects for the debug socket.
+import { spawnCounts } from "../../lib/exec/index.ts";
+import type { Config } from "../config.ts";
+import type { Round } from "../loop.ts";
+import { getFrom, sizeOf } from "../model/shards.ts";
+import type { Contention } from "../sync/contention.ts";
+import { printSteps } from "../sync/round.ts";
+import { type Explanation, explain } from "./explain.ts";
+
+export interface Status {
+  took(round: Round): void;
+  failed(error: Error): void;
+  /** The answer for a path of the debug socket, or undefined for one that does not exist. */
+  readonly answer: (path: string, query: URLSearchParams) => unknown;
+}
+
+/** One line of `list`: an egress IP of this node. */
+export interface ListedAddress {
+  readonly egressIP: string;
+  readonly address: string;
+  readonly state: "serving" | "unready";
+  readonly link: string;
+  readonly mark: string;
+  readonly pods: number;
+  readonly reason: string;
+}
+
+const ROUNDS_KEPT = 20;
+
+export function createStatus(config: Config, contention: Pick<Contention, "list">): Status {
+  let last: Round | undefined;
+  let error: string | undefined;
+  const changes: { readonly round: number; readonly at: string; readonly text: string }[] = [];
+  const answers: Readonly<Record<string, (query: URLSearchParams) => unknown>> = {
+    "/status": () => ({
+      node: config.settings.node,
+      mode: config.settings.gatewayMode,
+      ready: last !== undefined && error === undefined && last.outcome.failures.length === 0,
+      ...(error === undefined ? {} : { error }),
+      rounds: last?.number ?? 0,
+      held: last?.snapshot.held.length ?? 0,
+      unready: last?.snapshot.unready.length ?? 0,
+      pods: last === undefined ? 0 : sizeOf(last.snapshot.served.selected),
+      problems: last?.snapshot.problems ?? [],
+      failures:
+        last?.outcome.failures.map(({ backend, phase, error: why }) => ({
+          backend,
+          phase,
+          error: why.message,
+        })) ?? [],
+      contention: contention.list(),
+      took: last?.took ?? null,
+      spawned: spawnCounts(),
+      memoryMiB: Math.round(process.memoryUsage.rss() / 1048576),
+      cpuSeconds: (process.cpuUsage().user + process.cpuUsage().system) / 1e6,
+    }),
+    "/list": () => (last === undefined ? [] : list(last)),
+    "/explain": (query): Explanation => explain(last, query.get("what") ?? ""),
+    "/changes": () => changes,
+  };
+  return {
+    took: (round) => {
+      last = round;
+      error = undefined;
+      if (round.outcome.steps.length === 0) return;
+      changes.push({
+        round: round.number,
+        at: new Date().toISOString(),
+        text: printSteps(round.outcome.steps).slice(0, 100_000),
+      });
+      if (changes.length > ROUNDS_KEPT) changes.shift();
+    },
+    failed: (why) => {
+      error = why.message;
+    },
+    answer: (path, query) => answers[path]?.(query),
+  };
+}
+
+function list({ snapshot, plan }: Round): readonly ListedAddress[] {
+  const pods = new Map<string, number>();
+  for (const family of [4, 6] as const) {
+    for (const shard of plan.sets.served[family].shards) {
+      for (const address of shard.keys()) {
+        const by = getFrom(snapshot.served.claims, address)?.[0]?.by.name;
+        pods.set(`${by} ${family}`, (pods.get(`${by} ${family}`) ?? 0) + 1);
+      }
+    }
+  }
+  const problemOf = (name: string, address: string) =>
+    snapshot.problems
+      .filter(({ object, text }) => object === `EgressIP/${name}` && text.startsWith(`${address}: `))
+      .map(({ text }) => text.slice(address.length + 2))
+      .join("; ");
+  return [
+    ...snapshot.held.map(({ egressIP, address, link, mark, family }) => ({
+      egressIP: egressIP.name,
+      address,
+      state: "serving" as const,
+      link,
+      mark: `0x${mark.toString(16)}`,
+      pods: pods.get(`${egressIP.name} ${family}`) ?? 0,
+      reason: problemOf(egressIP.name, address),
+    })),
+    ...snapshot.unready.map(({ egressIP, address, reason }) => ({
+      egressIP: egressIP.name,
+      address,
+      state: "unready" as const,
+      link: "",
+      mark: "",
+      pods: 0,
+      reason,
+    })),
+  ];
+}

@@ -1,0 +1,92 @@
+// The only door to host tools: argv in, text out. The only importer of execa.
+// Never a shell, always LC_ALL=C, always a deadline; exit status decides, stderr is only carried along
+// (iptables warns on stderr with status 0).
+import { execa } from "execa";
+import { ToolError } from "./errors.ts";
+
+export { ToolError } from "./errors.ts";
+
+export interface RunOptions {
+  /** Text for standard input. */
+  readonly input?: string;
+  /** Deadline in milliseconds, 30 000 by default; then SIGKILL and a ToolError. */
+  readonly timeoutMs?: number;
+  /** Exit statuses that are answers, not failures. [0] by default. */
+  readonly okExitCodes?: readonly number[];
+}
+
+export interface RunResult {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exitCode: number;
+}
+
+/** Runs one tool to its end. Throws ToolError on any other exit status than the allowed ones. */
+export type Run = (command: string, args: readonly string[], options?: RunOptions) => Promise<RunResult>;
+
+const counts = new Map<string, number>();
+
+/** How many processes were started so far, by command name. */
+export function spawnCounts(): Readonly<Record<string, number>> {
+  return Object.fromEntries([...counts].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function count(command: string): void {
+  counts.set(command, (counts.get(command) ?? 0) + 1);
+}
+
+export const run: Run = async (command, args, options = {}) => {
+  const { input, timeoutMs = 30_000, okExitCodes = [0] } = options;
+  const shown = [command, ...args].join(" ");
+  count(command);
+  const result = await execa(command, args, {
+    reject: false,
+    ...(input === undefined ? { stdin: "ignore" } : { input }),
+    timeout: timeoutMs,
+    killSignal: "SIGKILL",
+    maxBuffer: 512 * 1024 * 1024,
+    stripFinalNewline: false,
+    env: { LC_ALL: "C" },
+  });
+  const { stdout, stderr, exitCode } = result;
+  if (result.timedOut) throw new ToolError(shown, exitCode, stderr, `no answer within ${timeoutMs} ms`);
+  if (exitCode === undefined) throw new ToolError(shown, exitCode, stderr, "could not be run", result);
+  if (!okExitCodes.includes(exitCode))
+    throw new ToolError(shown, exitCode, stderr, `exit status ${exitCode}`);
+  return { stdout, stderr, exitCode };
+};
+
+export interface Follower {
+  readonly pid: number | undefined;
+  /** Ends the tool; onEnd is not called for this. */
+  close(): void;
+}
+
+/** Starts a tool that keeps printing (`ip monitor`, `nft monitor`) and calls back for each line. */
+export function follow(
+  command: string,
+  args: readonly string[],
+  on: { readonly line: (line: string) => void; readonly end: (why: string) => void },
+): Follower {
+  count(command);
+  const child = execa(command, args, { reject: false, buffer: false, stdin: "ignore", env: { LC_ALL: "C" } });
+  let closed = false;
+  let rest = "";
+  child.stdout.setEncoding("utf8");
+  child.stdout.on("data", (chunk: string) => {
+    const lines = (rest + chunk).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) on.line(line);
+  });
+  child.stderr.resume();
+  void child.then((result) => {
+    if (!closed) on.end(result.shortMessage ?? `exit status ${result.exitCode}`);
+  });
+  return {
+    pid: child.pid,
+    close: () => {
+      closed = true;
+      child.kill("SIGKILL");
+    },
+  };
+}

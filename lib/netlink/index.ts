@@ -1,0 +1,101 @@
+// iproute2 on this host: listings by `ip -json`, changes by `ip -batch`, `ip monitor` only as a wake-up.
+import type { follow, Run } from "../exec/index.ts";
+import { BatchError } from "./errors.ts";
+import {
+  type Link,
+  type LinkAddress,
+  parseAddresses,
+  parseRoutes,
+  parseRules,
+  type Route,
+  type Rule,
+} from "./pure.ts";
+
+export { BatchError, ParseError } from "./errors.ts";
+
+export interface NetworkState {
+  readonly links: readonly Link[];
+  readonly addresses: readonly LinkAddress[];
+  readonly routes: readonly Route[];
+  readonly rules: readonly Rule[];
+}
+
+export interface Netlink {
+  /** Four spawns, in parallel. Throws ToolError, ParseError. */
+  read(): Promise<NetworkState>;
+  /**
+   * Lines without the leading `ip`; a line that starts with `-6 ` goes into a batch of its own, since rules do not tell
+   * their family by their words.
+   * Goes on after a refused line (`-force`) and then throws BatchError naming each of them.
+   */
+  batch(lines: readonly string[]): Promise<void>;
+}
+
+export function createNetlink(run: Run): Netlink {
+  return {
+    read: async () => {
+      const [addresses, routes, rules4, rules6] = await Promise.all([
+        run("ip", ["-json", "address", "show"]),
+        run("ip", ["-json", "-details", "route", "show", "table", "all"]),
+        run("ip", ["-4", "-json", "rule", "show"]),
+        run("ip", ["-6", "-json", "rule", "show"]),
+      ]);
+      return {
+        ...parseAddresses(addresses.stdout),
+        routes: parseRoutes(routes.stdout),
+        rules: [...parseRules(rules4.stdout, 4), ...parseRules(rules6.stdout, 6)],
+      };
+    },
+    batch: async (lines) => {
+      const six = lines.filter((line) => line.startsWith("-6 ")).map((line) => line.slice(3));
+      const any = lines.filter((line) => !line.startsWith("-6 "));
+      const failed = [...(await batchOf(run, [], any)), ...(await batchOf(run, ["-6"], six))];
+      if (failed.length > 0) throw new BatchError(failed);
+    },
+  };
+}
+
+async function batchOf(
+  run: Run,
+  family: readonly string[],
+  lines: readonly string[],
+): Promise<ReturnType<typeof failedLines>> {
+  if (lines.length === 0) return [];
+  const input = `${lines.join("\n")}\n`;
+  const { exitCode, stderr } = await run("ip", [...family, "-force", "-batch", "-"], {
+    input,
+    okExitCodes: [0, 1, 2],
+  });
+  return exitCode === 0 ? [] : failedLines(lines, stderr);
+}
+
+/** `Error: …\nCommand failed -:3` to the line that failed and its reason. */
+function failedLines(
+  lines: readonly string[],
+  stderr: string,
+): readonly { readonly line: string; readonly why: string }[] {
+  const failed: { line: string; why: string }[] = [];
+  let why: string[] = [];
+  for (const message of stderr.split("\n")) {
+    const at = /^Command failed -:(\d+)$/.exec(message);
+    if (at === null) {
+      if (message !== "") why.push(message);
+      continue;
+    }
+    failed.push({ line: lines[Number(at[1]) - 1] ?? "?", why: why.join(" ") });
+    why = [];
+  }
+  // A parse error ends the run without the line that follows being named.
+  return failed.length > 0 ? failed : [{ line: "(batch)", why: why.join(" ") }];
+}
+
+/** Calls back on each line of `ip monitor`: the text is not trusted, only that something changed. */
+export function monitorNetwork(
+  start: typeof follow,
+  on: { readonly change: () => void; readonly end: (why: string) => void },
+): { close(): void } {
+  return start("ip", ["-oneline", "monitor", "link", "address", "route", "rule"], {
+    line: on.change,
+    end: on.end,
+  });
+}

@@ -1,0 +1,206 @@
+// `ip -json` output to values. In: text. Out: links, addresses, routes, rules, sorted. Pure.
+import { ParseError } from "./errors.ts";
+
+export type Family = 4 | 6;
+
+export interface Link {
+  readonly index: number;
+  readonly name: string;
+  readonly mac: string;
+  /** Administratively up. */
+  readonly up: boolean;
+  /** Up, with carrier: packets can leave. */
+  readonly running: boolean;
+  readonly mtu: number;
+  /** Name of the bridge, bond or VRF it is enslaved to; "" for none. */
+  readonly master: string;
+}
+
+export interface LinkAddress {
+  readonly link: string;
+  readonly family: Family;
+  readonly address: string;
+  readonly length: number;
+  /** `global`, `link`, `host`, `site`. */
+  readonly scope: string;
+  /** IPv4 label, "" for none. */
+  readonly label: string;
+  /** Sorted: `deprecated`, `secondary`, `tentative`, `dadfailed`, `temporary`. */
+  readonly flags: readonly string[];
+}
+
+export interface Route {
+  readonly family: Family;
+  /** Table as iproute2 names it: a number in text, or `main`, `default`, `local`. */
+  readonly table: string;
+  /** `unicast`, `blackhole`, `unreachable`, … */
+  readonly type: string;
+  /** Prefix or address in canonical text; `default` is written out as 0.0.0.0/0 or ::/0. */
+  readonly destination: string;
+  readonly metric: number;
+  readonly protocol: string;
+  /** One for a plain route, several for a multipath one, none for a blackhole. */
+  readonly hops: readonly Hop[];
+  readonly mtu: number;
+}
+
+export interface Hop {
+  readonly gateway: string;
+  readonly link: string;
+  readonly onlink: boolean;
+  readonly weight: number;
+}
+
+export interface Rule {
+  readonly family: Family;
+  readonly priority: number;
+  readonly table: string;
+  readonly protocol: string;
+  /** Selectors, in the form iproute2 takes them: `fwmark 0x100000/0x700000`, `from 10.0.0.1`. */
+  readonly selector: string;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+function items(command: string, text: string): readonly Json[] {
+  let value: unknown;
+  try {
+    value = text.trim() === "" ? [] : JSON.parse(text);
+  } catch (cause) {
+    throw new ParseError(command, "not JSON", cause);
+  }
+  if (!Array.isArray(value)) throw new ParseError(command, "not a JSON array");
+  // iproute2 prints {} for an item that a filter left out.
+  return value.filter(
+    (item): item is Json => typeof item === "object" && item !== null && Object.keys(item).length > 0,
+  );
+}
+
+const text = (value: unknown): string => (typeof value === "string" ? value : "");
+const number = (value: unknown): number => (typeof value === "number" ? value : 0);
+const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/** `ip -json address show`: links and their addresses come in one listing. Throws ParseError. */
+export function parseAddresses(json: string): {
+  readonly links: readonly Link[];
+  readonly addresses: readonly LinkAddress[];
+} {
+  const links: Link[] = [];
+  const addresses: LinkAddress[] = [];
+  for (const item of items("ip address", json)) {
+    const name = text(item["ifname"]);
+    if (name === "")
+      throw new ParseError("ip address", `a link without ifname: ${JSON.stringify(item).slice(0, 200)}`);
+    const flags = list(item["flags"]);
+    const up = flags.includes("UP");
+    links.push({
+      index: number(item["ifindex"]),
+      name,
+      mac: text(item["address"]),
+      up,
+      running: up && flags.includes("LOWER_UP") && !flags.includes("NO-CARRIER"),
+      mtu: number(item["mtu"]),
+      master: text(item["master"]),
+    });
+    for (const info of list(item["addr_info"]) as readonly Json[]) {
+      const address = text(info["local"]);
+      if (address === "") continue; // peer-only entries carry no address of ours
+      addresses.push({
+        link: name,
+        family: info["family"] === "inet6" ? 6 : 4,
+        address,
+        length: number(info["prefixlen"]),
+        scope: text(info["scope"]),
+        label: text(info["label"]),
+        flags: ["dadfailed", "deprecated", "secondary", "temporary", "tentative"].filter(
+          (flag) => info[flag] === true,
+        ),
+      });
+    }
+  }
+  links.sort((a, b) => order(a.name, b.name));
+  addresses.sort((a, b) => order(a.link, b.link) || a.family - b.family || order(a.address, b.address));
+  return { links, addresses };
+}
+
+const NOT_ROUTES = new Set(["local", "broadcast", "multicast", "anycast"]);
+
+/** `ip -json -details route show table all`: both families; kernel's local table entries are left out. */
+export function parseRoutes(json: string): readonly Route[] {
+  const routes: Route[] = [];
+  for (const item of items("ip route", json)) {
+    const type = text(item["type"]) || "unicast";
+    if (NOT_ROUTES.has(type)) continue;
+    const nexthops = list(item["nexthops"]) as readonly Json[];
+    const hops = nexthops.length > 0 ? nexthops.map(hop) : type === "unicast" ? [hop(item)] : [];
+    const family = routeFamily(item, hops);
+    const written = text(item["dst"]);
+    const metrics = (list(item["metrics"])[0] ?? {}) as Json;
+    routes.push({
+      family,
+      table: text(item["table"]) || "main",
+      type,
+      destination: written === "default" ? (family === 4 ? "0.0.0.0/0" : "::/0") : written,
+      metric: number(item["metric"]),
+      protocol: text(item["protocol"]) || "boot",
+      hops,
+      mtu: number(metrics["mtu"]),
+    });
+  }
+  return routes.sort((a, b) => order(routeKey(a), routeKey(b)));
+}
+
+function hop(item: Json): Hop {
+  const via = item["via"] as Json | undefined; // RFC 5549: an IPv6 gateway of an IPv4 route
+  const weight = number(item["weight"]);
+  return {
+    gateway: via === undefined ? text(item["gateway"]) : `${text(via["family"])} ${text(via["host"])}`,
+    link: text(item["dev"]),
+    onlink: list(item["flags"]).includes("onlink"),
+    weight: weight === 0 ? 1 : weight,
+  };
+}
+
+/** Only IPv6 routes carry `pref` in iproute2's listing; `default` alone does not tell the family. */
+function routeFamily(item: Json, hops: readonly Hop[]): Family {
+  const destination = text(item["dst"]);
+  if (destination !== "default") return destination.includes(":") ? 6 : 4;
+  if (item["pref"] !== undefined) return 6;
+  return hops.some(({ gateway }) => gateway.includes(":") && !gateway.startsWith("inet6 ")) ? 6 : 4;
+}
+
+function routeKey(route: Route): string {
+  return `${route.table} ${route.family} ${route.destination} ${String(route.metric).padStart(10, "0")} ${route.hops[0]?.link ?? ""}`;
+}
+
+const RULE_FIELDS = new Set(["priority", "table", "protocol", "src", "srclen", "fwmark", "fwmask"]);
+
+/** `ip -json rule` of one family. */
+export function parseRules(json: string, family: Family): readonly Rule[] {
+  const rules = items("ip rule", json).map((item): Rule => {
+    const source = text(item["src"]);
+    const words: string[] = [];
+    if (source !== "all" && source !== "") {
+      words.push(`from ${source}${item["srclen"] === undefined ? "" : `/${number(item["srclen"])}`}`);
+    }
+    if (item["fwmark"] !== undefined) {
+      words.push(
+        `fwmark ${text(item["fwmark"])}${item["fwmask"] === undefined ? "" : `/${text(item["fwmask"])}`}`,
+      );
+    }
+    for (const key of Object.keys(item).sort()) {
+      if (!RULE_FIELDS.has(key)) words.push(`${key} ${String(item[key])}`);
+    }
+    return {
+      family,
+      priority: number(item["priority"]),
+      table: text(item["table"]),
+      protocol: text(item["protocol"]),
+      selector: words.join(" "),
+    };
+  });
+  return rules.sort(
+    (a, b) => a.priority - b.priority || order(a.selector, b.selector) || order(a.table, b.table),
+  );
+}

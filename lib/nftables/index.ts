@@ -1,0 +1,60 @@
+// The host's nftables. In: table names, scripts. Out: listings as text, and a call for each change anybody makes.
+import { type Follower, type follow, type Run, ToolError } from "../exec/index.ts";
+import { parseGeneration } from "./pure.ts";
+
+export type NftFamily = "arp" | "bridge" | "inet" | "ip" | "ip6" | "netdev";
+
+/** Who committed a transaction, where the kernel says. */
+export interface NftChange {
+  readonly process?: string;
+  readonly pid?: number;
+}
+
+export interface Nft {
+  /** The table's listing as nft prints it, undefined when there is no such table. Throws ToolError. */
+  listTable(family: NftFamily, name: string): Promise<string | undefined>;
+  /** Applies a script as one transaction. Throws ToolError with nft's words, line and column. */
+  apply(script: string): Promise<void>;
+  /**
+   * Calls back once per transaction of this network namespace, our own included. `onEnd` is called when nft ends
+   * without having been closed: from then on nothing is heard.
+   */
+  monitor(
+    followTool: typeof follow,
+    onChange: (change: NftChange) => void,
+    onEnd: (why: string) => void,
+  ): Follower;
+}
+
+export function createNft(run: Run): Nft {
+  return {
+    listTable: async (family, name) => {
+      try {
+        return (await run("nft", ["list", "table", family, name])).stdout;
+      } catch (error) {
+        if (error instanceof ToolError && saysAbsent(error)) return undefined;
+        throw error;
+      }
+    },
+    apply: async (script) => {
+      await run("nft", ["-f", "-"], { input: script });
+    },
+    monitor: (followTool, onChange, onEnd) =>
+      followTool("nft", ["monitor"], {
+        line: (line) => {
+          const change = parseGeneration(line);
+          if (change !== undefined) onChange(who(change));
+        },
+        end: onEnd,
+      }),
+  };
+}
+
+/** Status 1 alone says only that it failed: without privileges nft ends with it too. */
+function saysAbsent(error: ToolError): boolean {
+  return error.exitCode === 1 && error.stderr.startsWith("Error: No such file or directory");
+}
+
+function who({ process, pid }: NftChange): NftChange {
+  return { ...(process === undefined ? {} : { process }), ...(pid === undefined ? {} : { pid }) };
+}

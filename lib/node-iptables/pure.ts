@@ -1,0 +1,21 @@
+// The door for code that must not touch the host: parsers, printers, diffs.
+
+export {
+  applyToRuleset,
+  diffRuleset,
+  type RulesetDiff,
+  type WantedChain,
+  type WantedJump,
+} from "./edit.ts";
+export { ParseError } from "./errors.ts";
+export {
+  type Chain,
+  canonicalRule,
+  linesOf,
+  parseSave,
+  printRestore,
+  type Ruleset,
+  type RulesetChange,
+  sameRule,
+} from "./ruleset.ts";
+export { type IpSet, parseSets } from "./sets.ts";

@@ -1,0 +1,252 @@
+// What makes a topology of empty namespaces: links, sysctls, addresses, routes, as text for `ip -batch`,
+// for /proc/sys and for nft. Pure: same text in each run, so ifindexes and MACs are the same too.
+import {
+  type Addresses,
+  type Backend,
+  type Family,
+  families,
+  internet,
+  type NodeName,
+  nodeNames,
+  nodes,
+  type OutsideName,
+  outside,
+  type Place,
+  type PodName,
+  podNames,
+  podNetworks,
+  pods,
+  serviceNetworks,
+} from "./topology.ts";
+
+export interface LabOptions {
+  /** Whose tables hold the strangers' rules. */
+  readonly backend: Backend;
+  /** net.ipv4.conf.{all,default}.rp_filter of the nodes, before their links are made. */
+  readonly rpFilter: 0 | 1 | 2;
+}
+
+const bits = { 4: 32, 6: 128 } as const;
+
+/** An address line; nodad so that IPv6 is usable at once. */
+function address(addresses: Addresses, length: Readonly<Record<Family, number>>, device: string): string[] {
+  return families.map(
+    (family) =>
+      `addr add ${addresses[family]}/${length[family]} dev ${device}${family === 6 ? " nodad" : ""}`,
+  );
+}
+
+const subnet = { 4: 24, 6: 64 } as const;
+
+/** Table and connection mark of a node in the fabric. */
+function tableOf(node: NodeName): number {
+  return nodes[node].number;
+}
+
+/** The fabric's leg to a node's management port. */
+function legOf(node: NodeName): string {
+  return `mp-${node}`;
+}
+
+// Between the fabric's other rules, see fabricRules.
+const steeredPreference = 500;
+
+// 02 = locally administered; `near` is the end in the fabric or outside, `far` the node's or pod's.
+function mac(segment: number, port: number, end: "near" | "far"): string {
+  const octets = [0x02, 0xe1, 0, segment, port, end === "near" ? 1 : 2];
+  return octets.map((octet) => octet.toString(16).padStart(2, "0")).join(":");
+}
+
+/**
+ * The near end's index is said, to be another than the far end's: the kernel takes a link whose peer has the same
+ * index for one without a peer, and may tell IPv6 and the bridge of its carrier only a second later
+ * (net/core/link_watch.c, linkwatch_urgent_event).
+ */
+function veth(name: string, peer: string, namespace: string, segment: number, port: number): string {
+  const [near, far] = [mac(segment, port, "near"), mac(segment, port, "far")];
+  const index = 100 * (segment + 1) + port;
+  return `link add ${name} index ${index} address ${near} type veth peer name ${peer} address ${far} netns ${namespace}`;
+}
+
+/**
+ * `ip -batch` text that makes all links of the namespaces that own one end of each. To be run in this order,
+ * one after the other: it gives a node 2 = ovn-k8s-mp0, 3 = eth0, 4 = eth1.
+ */
+export function links(namespace: (place: Place) => string): [Place, string[]][] {
+  const fabric = [
+    ...nodeNames.map((node, at) => veth(legOf(node), "ovn-k8s-mp0", namespace(node), 0, at + 1)),
+    ...podNames.map((pod, at) => veth(pod, "eth0", namespace(pod), 1, at + 1)),
+  ];
+  const lan = (place: OutsideName, segment: number): [Place, string[]] => [
+    place,
+    [
+      // The server is on a port of the switch, not on the switch: a bridge's own carrier comes up to 1 s late.
+      `link add switch index 10 address ${mac(segment, 0, "near")} type bridge stp_state 0 mcast_snooping 0`,
+      veth("port", "lan", namespace(place), segment, 100),
+      ...nodeNames.map((node, at) => veth(node, outside[place].link, namespace(node), segment, at + 1)),
+    ],
+  ];
+  return [["fabric", fabric], lan("ext", 2), lan("sec", 3)];
+}
+
+// The machine's own values are inherited by new namespaces, some of them; so each one that matters is said.
+// They have to be there before the links are: `default` is copied when a link is made.
+const everywhere = [
+  ["net.ipv4.conf.*.rp_filter", 0],
+  ["net.ipv4.conf.*.src_valid_mark", 0],
+  ["net.ipv4.conf.*.accept_redirects", 0],
+  ["net.ipv4.conf.*.send_redirects", 0],
+  ["net.ipv4.conf.*.arp_ignore", 0],
+  ["net.ipv4.conf.*.arp_announce", 0],
+  ["net.ipv4.conf.*.proxy_arp", 0],
+  ["net.ipv4.conf.*.promote_secondaries", 0],
+  ["net.ipv4.ip_forward", 0],
+  ["net.ipv6.conf.*.disable_ipv6", 0],
+  ["net.ipv6.conf.*.accept_dad", 0],
+  ["net.ipv6.conf.*.accept_ra", 0],
+  ["net.ipv6.conf.*.router_solicitations", 0],
+  ["net.ipv6.conf.*.accept_redirects", 0],
+] as const;
+
+const forwarding = [
+  ["net.ipv4.ip_forward", 1],
+  ["net.ipv6.conf.*.forwarding", 1],
+] as const;
+
+const answeringForPods = [
+  ["net.ipv4.conf.*.proxy_arp", 1],
+  ["net.ipv6.conf.*.proxy_ndp", 1],
+] as const;
+
+/** Sysctls as [name, value]; set before any link is made. */
+export function sysctls(place: Place, { rpFilter }: LabOptions): [string, number][] {
+  const extra: (readonly [string, number])[] =
+    place === "fabric"
+      ? [...forwarding, ...answeringForPods]
+      : place in nodes
+        ? [...forwarding, ["net.ipv4.conf.*.rp_filter", rpFilter]]
+        : [];
+  return [...everywhere, ...extra].flatMap(([name, value]): [string, number][] =>
+    name.includes("*")
+      ? ["all", "default"].map((scope) => [name.replace("*", scope), value])
+      : [[name, value]],
+  );
+}
+
+function fabricBatch(): string[] {
+  const lines = ["link set lo up"];
+  for (const node of nodeNames) {
+    const [leg, plan] = [legOf(node), nodes[node]];
+    lines.push(...address(plan.gateway, bits, leg), `link set ${leg} up`);
+    // Otherwise an answer for a pod waits for up to 0.8 s (RFC 4861 7.2.8).
+    for (const cache of ["arp_cache", "ndisc_cache"])
+      lines.push(`ntable change name ${cache} dev ${leg} proxy_delay 0`);
+    for (const family of families) {
+      const port = plan["ovn-k8s-mp0"][family];
+      lines.push(
+        `route add ${port}/${bits[family]} dev ${leg}`,
+        `route add default via ${port} dev ${leg} onlink table ${tableOf(node)}`,
+      );
+    }
+  }
+  for (const pod of podNames) {
+    const { node } = pods[pod];
+    lines.push(...address(nodes[node].gateway, bits, pod), `link set ${pod} up`);
+    for (const family of families) {
+      lines.push(`route add ${pods[pod][family]}/${bits[family]} dev ${pod}`);
+      // A management port has its whole /24 or /64 on the link, as with OVN: somebody must answer.
+      lines.push(`neigh add proxy ${pods[pod][family]} dev ${legOf(node)}`);
+    }
+  }
+  return lines;
+}
+
+/** The fabric's rules in one family; a `rule add` line in a batch has no family of its own. */
+export function fabricRules(family: Family): string[] {
+  const toNodes = nodeNames.flatMap((node) => [nodes[node].eth0[family], nodes[node].eth1[family]]);
+  return [
+    `rule add to ${podNetworks[family]} lookup main pref 100`,
+    ...nodeNames.map((node) => `rule add fwmark ${tableOf(node)} lookup ${tableOf(node)} pref 200`),
+    // OVN's reroute leaves out what is for the cluster itself.
+    ...[...toNodes, serviceNetworks[family]].map((network) => `rule add to ${network} goto 1000 pref 300`),
+    // Here, at `steeredPreference`, is what steer() adds.
+    ...nodeNames.map(
+      (node) => `rule add from ${nodes[node].podNetwork[family]} lookup ${tableOf(node)} pref 1000`,
+    ),
+  ];
+}
+
+/**
+ * A reply goes back through the node its connection came in by, steered or not: OVN marks such replies and lets
+ * them past the reroute.
+ */
+export function fabricRuleset(): string {
+  const cameInBy = nodeNames.map(
+    (node) => `iifname "${legOf(node)}" ct state new ct mark set ${tableOf(node)}`,
+  );
+  return [
+    "table inet fabric {",
+    "  chain prerouting {",
+    "    type filter hook prerouting priority mangle;",
+    ...cameInBy.map((rule) => `    ${rule}`),
+    "    ct direction reply meta mark set ct mark",
+    "  }",
+    "}",
+    "",
+  ].join("\n");
+}
+
+function nodeBatch(node: NodeName): string[] {
+  const plan = nodes[node];
+  const lines = ["link set lo up"];
+  for (const link of ["ovn-k8s-mp0", "eth0", "eth1"] as const)
+    lines.push(...address(plan[link], subnet, link), `link set ${link} up`);
+  for (const family of families) {
+    lines.push(
+      `route add ${podNetworks[family]} via ${plan.gateway[family]} dev ovn-k8s-mp0`,
+      // IPv6 would otherwise take 1024 here and prefer eth1.
+      `route add default via ${outside.ext.gateway[family]} dev eth0 metric 100`,
+      `route add default via ${outside.sec.gateway[family]} dev eth1 metric 500`,
+    );
+  }
+  return lines;
+}
+
+function podBatch(pod: PodName): string[] {
+  const { gateway } = nodes[pods[pod].node];
+  return [
+    "link set lo up",
+    ...address(pods[pod], bits, "eth0"),
+    "link set eth0 up",
+    ...families.map((family) => `route add default via ${gateway[family]} dev eth0 onlink`),
+  ];
+}
+
+function outsideBatch(place: OutsideName): string[] {
+  const plan = outside[place];
+  return [
+    "link set lo up",
+    "link set switch up",
+    ...["port", ...nodeNames].flatMap((port) => [`link set ${port} master switch`, `link set ${port} up`]),
+    ...address(plan.server, subnet, "lan"),
+    // Deprecated, so that what is started here comes from the server's address.
+    ...address(plan.gateway, subnet, "lan").map((line) =>
+      line.endsWith("nodad") ? `${line} preferred_lft 0` : line,
+    ),
+    "link set lan up",
+    ...address(internet, bits, "lo"),
+  ];
+}
+
+/** `ip -batch` text for one namespace whose links exist: addresses, routes, rules. */
+export function batch(place: Place): string[] {
+  if (place === "fabric") return fabricBatch();
+  if (place in nodes) return nodeBatch(place as NodeName);
+  if (place in pods) return podBatch(place as PodName);
+  return outsideBatch(place as OutsideName);
+}
+
+/** `ip rule` arguments that send what a pod starts, in one family, to a node. */
+export function steerRule(pod: PodName, node: NodeName, family: Family): string {
+  return `from ${pods[pod][family]} lookup ${tableOf(node)} pref ${steeredPreference}`;
+}

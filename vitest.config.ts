@@ -1,0 +1,32 @@
+import { defineConfig } from "vitest/config";
+
+// unit: pure code and text, in threads. kernel: real tools in network namespaces, one file at a time.
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "unit",
+          include: ["test/**/*.test.ts"],
+          exclude: ["test/kernel/**", "test/lab/**"],
+          pool: "threads",
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "kernel",
+          include: ["test/kernel/**/*.test.ts", "test/lab/**/*.test.ts"],
+          pool: "forks",
+          fileParallelism: false,
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
+    ],
+    passWithNoTests: false,
+    expect: { requireAssertions: true },
+    restoreMocks: true,
+  },
+});
