@@ -1,6 +1,8 @@
 // Host facts as one JSON text and back: what `facts` prints and `plan --host-facts` reads. Pure.
+
 import { parseSave, type Ruleset } from "../../lib/node-iptables/pure.ts";
 import type { HostFacts, SetFacts } from "../model/facts.ts";
+import { byCodeUnit } from "../model/names.ts";
 import { entriesOf, shardsFrom } from "../model/shards.ts";
 
 export const FACTS_VERSION = 1;
@@ -22,7 +24,7 @@ export function printFacts(facts: HostFacts): string {
     sets,
     nft: facts.nft.split("\n"),
     record: facts.record,
-    announced: [...facts.announced].sort(),
+    announced: [...facts.announced].sort(byCodeUnit),
   };
   return `${JSON.stringify(value, undefined, 2)}\n`;
 }

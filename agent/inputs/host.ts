@@ -1,6 +1,7 @@
 // This host as facts: links, addresses, routes, rules, sysctls, our sets, chains, table and record. In: lib clients. Out: HostFacts.
 // A domain is read as a whole when something woke it; the others keep the objects they had, so that nothing derived from
 // them is made again.
+
 import { readFile } from "node:fs/promises";
 import type { Netlink } from "../../lib/netlink/index.ts";
 import type { Nft } from "../../lib/nftables/index.ts";
@@ -8,6 +9,7 @@ import { normalizeTable } from "../../lib/nftables/pure.ts";
 import type { Ipset, Iptables } from "../../lib/node-iptables/index.ts";
 import type { IpSet } from "../../lib/node-iptables/pure.ts";
 import type { Domain, HostFacts, IntentRecord, NetworkFacts, SetFacts } from "../model/facts.ts";
+import { byCodeUnit } from "../model/names.ts";
 import { isOurSet, LEAK_TABLE } from "../model/owner.ts";
 import { shardsFrom } from "../model/shards.ts";
 import { announcedToken } from "../sync/announce.ts";
@@ -116,7 +118,7 @@ function keepIfSame(
 async function readSysctls(network: NetworkFacts): Promise<HostFacts["sysctls"]> {
   const links = new Set(network.addresses.filter(({ scope }) => scope === "global").map(({ link }) => link));
   const paths = ["net/ipv4/conf/all/src_valid_mark", "net/ipv4/conf/all/rp_filter"];
-  for (const link of [...links].sort()) {
+  for (const link of [...links].sort(byCodeUnit)) {
     paths.push(
       `net/ipv4/conf/${link}/rp_filter`,
       `net/ipv4/conf/${link}/forwarding`,

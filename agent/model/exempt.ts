@@ -1,7 +1,9 @@
 // Destinations that keep the pod's own source: everything inside the cluster, every node, what never leaves a link. Pure.
 // known-faults BL-24, BL-28: all addresses of all nodes, floating ones included, and the in-cluster ranges always.
+
 import type { IntentRecord, NetworkFacts } from "./facts.ts";
-import { type Cidr, type Family, parseCidr } from "./ip.ts";
+import { type Cidr, contains, type Family, parseCidr } from "./ip.ts";
+import { byCodeUnit } from "./names.ts";
 import type { Node } from "./objects.ts";
 import type { Settings } from "./settings.ts";
 
@@ -23,8 +25,11 @@ export function exemptFor(
   record: IntentRecord,
 ): { readonly 4: readonly string[]; readonly 6: readonly string[] } {
   const members = { 4: new Set<string>(), 6: new Set<string>() };
+  const always = ALWAYS.map(parseCidr).filter((cidr) => cidr !== undefined);
   const add = (cidr: Cidr | undefined) => {
-    if (cidr !== undefined && cidr.length > 0) members[cidr.family].add(memberOf(cidr));
+    if (cidr === undefined || cidr.length === 0) return;
+    const covered = always.some((wide) => wide.length < cidr.length && contains(wide, cidr.address));
+    if (!covered) members[cidr.family].add(memberOf(cidr));
   };
   const addHost = (address: string, family: Family) =>
     add(parseCidr(`${address}/${family === 4 ? 32 : 128}`));
@@ -48,8 +53,8 @@ export function exemptFor(
     }
   }
   return Object.freeze({
-    4: Object.freeze([...members[4]].sort()),
-    6: Object.freeze([...members[6]].sort()),
+    4: Object.freeze([...members[4]].sort(byCodeUnit)),
+    6: Object.freeze([...members[6]].sort(byCodeUnit)),
   });
 }
 

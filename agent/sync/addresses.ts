@@ -25,10 +25,13 @@ export function addresses(tools: Pick<Tools, "netlink">): Backend<AddressChange>
   };
 }
 
-/** preferred_lft 0 makes an IPv6 egress IP deprecated: the node's own traffic must not pick it as its source. */
+/**
+ * preferred_lft 0 makes an IPv6 egress IP deprecated: the node's own traffic must not pick it as its source.
+ * noprefixroute keeps the kernel from adding a route for it to main, which is not ours to fill.
+ */
 function line({ op, link, address, family }: AddressChange): string {
   const length = family === 4 ? 32 : 128;
-  const how = op === "replace" && family === 6 ? " nodad preferred_lft 0" : "";
+  const how = op === "replace" && family === 6 ? " nodad noprefixroute preferred_lft 0" : "";
   return `address ${op} ${address}/${length} dev ${link}${how}`;
 }
 

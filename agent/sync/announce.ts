@@ -1,7 +1,9 @@
 // Tells the neighbours where an egress IP lives now. In: plan, facts. Out: gratuitous ARP and unsolicited NA frames.
 // Announced when an address was gained and when its link came back; never what was found at start (known-faults BL-39).
+
 import { linkLocalFromMac } from "../../lib/frames/pure.ts";
 import type { HostFacts } from "../model/facts.ts";
+import { byCodeUnit } from "../model/names.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
 import type { Tools } from "./tools.ts";
@@ -76,7 +78,7 @@ function diff(
   }
   const retire = [...facts.announced]
     .filter((token) => !wanted.has(token))
-    .sort()
+    .sort(byCodeUnit)
     .map((token): AnnounceChange => {
       const [address = "", link = "", mac = ""] = token.split(" ");
       return { op: "stop", token, address, link, ifindex: 0, mac, source: "" };

@@ -16,6 +16,9 @@ export interface FamilyChange {
 
 const FAMILIES = [4, 6] as const;
 
+/** Marking stops first and the guard goes last. */
+const RETIRE_ORDER = ["mangle", "nat", "filter"];
+
 export function iptables(tools: Pick<Tools, "iptables">): Backend<FamilyChange> {
   return {
     name: "iptables",
@@ -28,7 +31,10 @@ export function iptables(tools: Pick<Tools, "iptables">): Backend<FamilyChange> 
       }));
       const tagged = (pick: "establish" | "retire") =>
         diffs.flatMap((diff) => diff[pick].map((change) => ({ family: diff.family, change })));
-      return { establish: tagged("establish"), retire: tagged("retire") };
+      const retire = tagged("retire").sort(
+        (a, b) => RETIRE_ORDER.indexOf(a.change.table) - RETIRE_ORDER.indexOf(b.change.table),
+      );
+      return { establish: tagged("establish"), retire };
     },
     print: (changes) =>
       FAMILIES.flatMap((family) => {

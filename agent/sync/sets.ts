@@ -1,6 +1,8 @@
 // The sets themselves, exempt destinations, and pods that are newly selected. In: plan, facts. Out: `ipset restore` lines.
 // New pods come first of all backends: with an entry the guard holds them back until their way out is complete.
+
 import type { HostFacts, SetFacts } from "../model/facts.ts";
+import { byCodeUnit } from "../model/names.ts";
 import { exemptSet, isOurSet, servedSet } from "../model/owner.ts";
 import { adoptShards, compareShards, emptyShards, entriesOf, getFrom } from "../model/shards.ts";
 import type { Plan } from "../plan/plan.ts";
@@ -65,7 +67,7 @@ function removals(plan: Plan, facts: HostFacts): readonly SetChange[] {
     }
     changes.push(...stale.sort(byMember));
   }
-  for (const name of [...facts.sets.keys()].sort()) {
+  for (const name of [...facts.sets.keys()].sort(byCodeUnit)) {
     if (isOurSet(name) && !kept.has(name)) changes.push({ op: "destroy", set: name });
   }
   return changes;

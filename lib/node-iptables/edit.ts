@@ -1,5 +1,5 @@
 // What to change so that chains we own hold the wanted rules, and what a change does to a ruleset. Pure.
-import { type Chain, type Ruleset, type RulesetChange, sameRule } from "./ruleset.ts";
+import { type Ruleset, type RulesetChange, sameRule } from "./ruleset.ts";
 
 /** Rules wanted in a chain that is wholly ours. */
 export interface WantedChain {
@@ -153,8 +153,8 @@ export function applyToRuleset(ruleset: Ruleset, changes: readonly RulesetChange
 }
 
 function applyOne(table: Map<string, { policy: string; rules: string[] }>, change: RulesetChange): void {
-  if (change.op === "create" || change.op === "rewrite") {
-    table.set(change.chain, { policy: "-", rules: change.op === "create" ? [] : [...change.rules] });
+  if (change.op === "rewrite") {
+    table.set(change.chain, { policy: "-", rules: [...change.rules] });
     return;
   }
   const chain = table.get(change.chain);
@@ -173,6 +173,7 @@ function applyOne(table: Map<string, { policy: string; rules: string[] }>, chang
       return;
     case "remove":
       table.delete(change.chain);
+      return;
   }
 }
 
@@ -190,8 +191,4 @@ const BUILTIN: Readonly<Record<string, readonly string[]>> = {
 
 function builtinChains(table: string): Map<string, { policy: string; rules: string[] }> {
   return new Map((BUILTIN[table] ?? []).map((name) => [name, { policy: "ACCEPT", rules: [] }]));
-}
-
-export function isBuiltinOnly(chains: ReadonlyMap<string, Chain>): boolean {
-  return [...chains.values()].every((chain) => chain.policy === "ACCEPT" && chain.rules.length === 0);
 }

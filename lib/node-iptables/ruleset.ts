@@ -59,7 +59,6 @@ export function sameRule(a: string, b: string): boolean {
 
 /** One line or a few of an iptables-restore input. */
 export type RulesetChange =
-  | { readonly op: "create"; readonly table: string; readonly chain: string }
   | {
       readonly op: "rewrite";
       readonly table: string;
@@ -89,8 +88,6 @@ export type RulesetChange =
 export function linesOf(change: RulesetChange): readonly string[] {
   const { chain } = change;
   switch (change.op) {
-    case "create":
-      return [`:${chain} - [0:0]`];
     case "rewrite":
       // Declaring a chain empties it; the appends refill it in the same commit.
       return [`:${chain} - [0:0]`, ...change.rules.map((rule) => `-A ${chain} ${rule}`)];

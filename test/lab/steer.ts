@@ -1,7 +1,7 @@
 // Which node a pod's own connections leave through: an `ip rule` in the fabric, OVN's reroute policy elsewhere.
 import { run } from "../../lib/exec/index.ts";
+import { steerRule } from "./fabric.ts";
 import { type Family, type NodeName, nodeNames, type PodName } from "./topology.ts";
-import { steerRule } from "./wiring.ts";
 
 async function rule(
   fabric: string,

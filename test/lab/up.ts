@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { run } from "../../lib/exec/index.ts";
 import { namespacesOf } from "./down.ts";
+import { fabricRules, fabricRuleset } from "./fabric.ts";
 import { strangers } from "./strangers.ts";
 import {
   apiPort,
@@ -20,7 +21,7 @@ import {
   pods,
   serverPort,
 } from "./topology.ts";
-import { batch, fabricRules, fabricRuleset, type LabOptions, links, sysctls } from "./wiring.ts";
+import { batch, type LabOptions, links, sysctls } from "./wiring.ts";
 
 const serverScript = fileURLToPath(new URL("server.pl", import.meta.url));
 
