@@ -1,9 +1,12 @@
-// Walks a pod's packet through host facts as the kernel would, in our words. In: facts, a packet. Out: steps and where it ends. Pure.
-// Knows exactly the shapes that this agent writes, plus plain routes and masquerading of others; what it does not know it says.
+// Walks the first packet of a connection through host facts as the kernel would, in our words. In: facts, a packet.
+// Out: steps and where it ends. Pure. Knows what this agent writes, plain routes, and the common shapes of others' rules:
+// masquerading, DNAT, marks, jumps. A rule it cannot judge it passes over and says so.
 import type { HostFacts } from "./model/facts.ts";
-import { type Cidr, compareAddresses, contains, parseCidr } from "./model/ip.ts";
-import { exemptSet, GUARD_CHAIN, MARK_CHAIN, SNAT_CHAIN, servedSet } from "./model/owner.ts";
+import { compareAddresses, contains } from "./model/ip.ts";
+import { perObject } from "./model/memo.ts";
+import { exemptSet, servedSet } from "./model/owner.ts";
 import { entriesOf, getFrom } from "./model/shards.ts";
+import { bitsOf, cidrOf, hasBits, holds, type ParsedRule, parseRule, within } from "./trace-rule.ts";
 
 /** First packet of a connection that a pod opens. */
 export interface Packet {
@@ -11,14 +14,19 @@ export interface Packet {
   readonly destination: string;
   /** The link by which it comes in. */
   readonly from: string;
+  /** Without them no rule that asks for a protocol or port applies. */
+  readonly protocol?: "tcp" | "udp";
+  readonly port?: number;
 }
 
 export type Verdict =
-  | { readonly leaves: true; readonly link: string; readonly source: string }
+  | { readonly leaves: true; readonly link: string; readonly source: string; readonly destination: string }
   | { readonly leaves: false; readonly why: string };
 
 export interface Trace {
   readonly steps: readonly string[];
+  /** Rules that may have meant this packet and could not be judged. */
+  readonly unjudged: number;
   readonly verdict: Verdict;
 }
 
@@ -26,134 +34,223 @@ interface State {
   mark: number;
   connmark: number;
   link: string;
+  /** Of the route taken; "" for on-link. */
+  gateway: string;
+  source: string;
+  destination: string;
+  port: number | undefined;
+  /** Given another destination, another source. */
+  dnat: boolean;
+  snat: boolean;
+  unjudged: number;
   readonly packet: Packet;
   readonly family: 4 | 6;
   readonly facts: HostFacts;
   readonly steps: string[];
 }
 
+/** What ended the walk of a base chain; undefined for its end, where the policy decides. */
+type Ending = "ACCEPT" | "DROP" | undefined;
+
+const parsedRules = perObject((rules: readonly string[]) => rules.map(parseRule));
+
 export function trace(facts: HostFacts, packet: Packet): Trace {
-  const family = packet.source.includes(":") ? 6 : 4;
-  const state: State = { mark: 0, connmark: 0, link: "", packet, family, facts, steps: [] };
-  const ruleset = facts.iptables[family];
-  if (hooked(state, "mangle", "PREROUTING", MARK_CHAIN)) walk(state, "mangle", MARK_CHAIN);
-  const drop = (why: string): Trace => ({ steps: state.steps, verdict: { leaves: false, why } });
-  if (facts.network.addresses.some(({ address }) => address === packet.destination))
+  const { source, destination, port } = packet;
+  const state: State = {
+    mark: 0,
+    connmark: 0,
+    link: "",
+    gateway: "",
+    source,
+    destination,
+    port,
+    dnat: false,
+    snat: false,
+    unjudged: 0,
+    packet,
+    family: source.includes(":") ? 6 : 4,
+    facts,
+    steps: [],
+  };
+  const verdict = verdictOf(state);
+  if (verdict.leaves) state.steps.push(`leaves ${verdict.link} with source ${verdict.source}`);
+  return { steps: state.steps, unjudged: state.unjudged, verdict };
+}
+
+/** The hooks in the order in which the kernel calls them (iptables(8), include/uapi/linux/netfilter_ipv4.h). */
+function verdictOf(state: State): Verdict {
+  const drop = (why: string): Verdict => ({ leaves: false, why });
+  const passes = (table: string, chain: string) => base(state, table, chain) !== "DROP";
+  const dropped = (chain: string) => drop(`dropped by ${state.steps.at(-1) ?? chain}`);
+  if (!(passes("raw", "PREROUTING") && passes("mangle", "PREROUTING") && passes("nat", "PREROUTING")))
+    return dropped("PREROUTING");
+  if (state.facts.network.addresses.some(({ address }) => address === state.destination))
     return drop("delivered to this host");
-  const route = lookUp(state);
-  if (typeof route === "string") return drop(route);
-  state.link = route.link;
-  if (hooked(state, "filter", "FORWARD", GUARD_CHAIN) && walk(state, "filter", GUARD_CHAIN) === "DROP") {
-    return drop(`dropped by ${GUARD_CHAIN}`);
-  }
-  const translated = hooked(state, "nat", "POSTROUTING", SNAT_CHAIN)
-    ? walk(state, "nat", SNAT_CHAIN)
-    : undefined;
-  const source =
-    sourceOf(translated) ?? masquerade(state, ruleset.get("nat")?.get("POSTROUTING")?.rules ?? []);
-  if (source === packet.source && state.mark !== 0 && facts.nft !== "" && !inPodNetwork(state)) {
-    return drop("dropped by the leak guard: marked, and no rule translated it");
-  }
-  state.steps.push(`leaves ${state.link} with source ${source}`);
-  return { steps: state.steps, verdict: { leaves: true, link: state.link, source } };
+  const refused = lookUp(state);
+  if (refused !== undefined) return drop(refused);
+  if (!(passes("mangle", "FORWARD") && passes("filter", "FORWARD"))) return dropped("FORWARD");
+  if (!(passes("mangle", "POSTROUTING") && passes("nat", "POSTROUTING"))) return dropped("POSTROUTING");
+  if (isLeak(state)) return drop("dropped by the leak guard: marked, and no rule translated it");
+  const { link, source, destination } = state;
+  return { leaves: true, link, source, destination };
 }
 
-function hooked(state: State, table: string, parent: string, chain: string): boolean {
-  const rules = state.facts.iptables[state.family].get(table)?.get(parent)?.rules ?? [];
-  return rules.includes(`-j ${chain}`);
+function base(state: State, table: string, chain: string): Ending {
+  const policy = state.facts.iptables[state.family].get(table)?.get(chain)?.policy;
+  const ending = walk(state, table, chain, 0);
+  if (ending === undefined && policy === "DROP") {
+    state.steps.push(`${chain}: policy DROP`);
+    return "DROP";
+  }
+  return ending;
 }
 
-/** Walks one of our chains; the target that ended it, or undefined for the end of the chain and RETURN. */
-function walk(state: State, table: string, chain: string): string | undefined {
-  for (const rule of state.facts.iptables[state.family].get(table)?.get(chain)?.rules ?? []) {
-    const [conditions, target] = split(rule);
-    if (!conditions.every((condition) => holds(state, condition))) continue;
-    if (target === "RETURN") return undefined;
-    if (target.startsWith("CONNMARK --restore-mark")) state.mark = state.connmark;
-    else if (target.startsWith("CONNMARK --save-mark")) state.connmark = state.mark;
-    else if (target.startsWith("SET --map-set")) state.mark = mapped(state);
-    else {
-      state.steps.push(`${chain}: ${rule}`);
-      return target;
+/** Chains cannot call themselves, but text can say so; the kernel refuses it at 16 jumps or more. */
+const DEEPEST = 32;
+
+function walk(state: State, table: string, chain: string, depth: number): Ending {
+  const rules = state.facts.iptables[state.family].get(table)?.get(chain)?.rules;
+  if (rules === undefined || depth > DEEPEST) return undefined;
+  for (const rule of parsedRules(rules)) {
+    const truth = holds(rule, subjectOf(state));
+    if (truth === false) continue;
+    if (truth === undefined) {
+      state.unjudged++;
+      state.steps.push(`${chain}: passed over, not understood: ${rule.text}`);
+      continue;
     }
+    if (rule.target === "RETURN") {
+      sayExempt(state, rule);
+      return undefined;
+    }
+    const ending = act(state, table, chain, rule, depth);
+    if (ending !== undefined) return ending;
   }
   return undefined;
 }
 
-function split(rule: string): readonly [readonly string[], string] {
-  const at = rule.search(/(?:^| )-j /);
-  const target = rule.slice(at).trim().slice(3);
-  const conditions =
-    rule.slice(0, Math.max(at, 0)).match(/! -[io] \S+|-[io] \S+|-m \S+(?: (?!-[mio] |! -[io] )\S+)*/g) ?? [];
-  return [conditions, target];
-}
-
-/** Truth of one match of the shapes we write, for the first packet of a connection. */
-function holds(state: State, condition: string): boolean {
-  const { packet, family } = state;
-  const not = condition.startsWith("! ") || / ! --/.test(condition);
-  const plain = condition.replace("! ", "");
-  const answer = (truth: boolean) => truth !== not;
-  const link = /^-([io]) (\S+)$/.exec(plain);
-  if (link !== null) return answer(link[2] === (link[1] === "i" ? packet.from : state.link));
-  const mark = /^-m (mark|connmark) --mark 0x([0-9a-f]+)(?:\/0x([0-9a-f]+))?$/.exec(plain);
-  if (mark !== null) {
-    const value = mark[1] === "mark" ? state.mark : state.connmark;
-    const mask = mark[3] === undefined ? 0xffffffff : Number.parseInt(mark[3], 16);
-    return answer((value & mask) >>> 0 === Number.parseInt(mark[2] as string, 16));
+function act(state: State, table: string, chain: string, rule: ParsedRule, depth: number): Ending {
+  const { target, words } = rule;
+  const say = () => state.steps.push(`${chain}: ${rule.text}`);
+  const after = (option: string) => words[words.indexOf(option) + 1] ?? "";
+  switch (target) {
+    case "":
+    case "LOG":
+    case "NFLOG":
+      return undefined;
+    case "ACCEPT":
+      say();
+      return "ACCEPT";
+    case "DROP":
+    case "REJECT":
+      say();
+      return "DROP";
+    case "MARK": {
+      const { bits, mask } = bitsOf(after("--set-xmark"));
+      state.mark = ((state.mark & ~mask) ^ bits) >>> 0;
+      say();
+      return undefined;
+    }
+    case "CONNMARK":
+      moveMark(state, words[0] ?? "", Number(after("--nfmask")), Number(after("--ctmask")));
+      return undefined;
+    case "SET":
+      if (words[0] === "--map-set" && words[1] === servedSet(state.family)) mapMark(state);
+      return undefined;
+    case "SNAT":
+      say();
+      state.source = after("--to-source");
+      state.snat = true;
+      return "ACCEPT";
+    case "DNAT":
+      say();
+      redirect(state, after("--to-destination"));
+      return "ACCEPT";
+    case "MASQUERADE":
+      say();
+      state.source = ownSource(state);
+      state.snat = true;
+      return "ACCEPT";
   }
-  const states = /^-m conntrack --ctstate (\S+)$/.exec(plain);
-  if (states !== null) return answer((states[1] as string).split(",").includes("NEW"));
-  if (plain === `-m set --match-set ${exemptSet(family)} dst`)
-    return answer(isExempt(state.facts, packet.destination));
-  if (plain === `-m set --match-set ${servedSet(family)} src`) return answer(entryOf(state) !== undefined);
-  throw new Error(`a match this walk does not know: ${condition}`);
+  if (state.facts.iptables[state.family].get(table)?.has(target))
+    return walk(state, table, target, depth + 1);
+  state.unjudged++;
+  state.steps.push(`${chain}: passed over, not understood: ${rule.text}`);
+  return undefined;
 }
 
-function entryOf({ facts, packet, family }: State): string | undefined {
-  const members = facts.sets.get(servedSet(family))?.members;
-  return members === undefined ? undefined : getFrom(members, packet.source);
+function subjectOf(state: State) {
+  const { source, destination, port, link, mark, connmark, dnat, packet } = state;
+  return {
+    source,
+    destination,
+    protocol: packet.protocol ?? "",
+    port,
+    inLink: packet.from,
+    outLink: link,
+    mark,
+    connmark,
+    translated: dnat,
+    inSet: (set: string, address: string) => inSet(state.facts, set, address),
+  };
 }
 
-function mapped(state: State): number {
-  const entry = entryOf(state);
-  if (entry === undefined) {
-    state.steps.push(
-      `${servedSet(state.family)}: ${state.packet.source} is not in it: no EgressIP speaks for it here`,
-    );
-    return state.mark;
-  }
-  state.steps.push(
-    `${servedSet(state.family)}: ${state.packet.source} ${entry === "" ? "is selected, not ready" : entry}`,
-  );
-  return entry === "" ? state.mark : Number.parseInt(/0x([0-9a-f]+)/.exec(entry)?.[1] ?? "0", 16);
-}
-
-function isExempt(facts: HostFacts, destination: string): boolean {
-  const members = facts.sets.get(exemptSet(destination.includes(":") ? 6 : 4))?.members;
-  if (members === undefined) return false;
-  for (const [member] of entriesOf(members)) {
-    const cidr = cidrOf(member);
-    if (cidr !== undefined && contains(cidr, destination)) return true;
-  }
+/** Of our sets; others' are not among the facts. */
+function inSet(facts: HostFacts, set: string, address: string): boolean | undefined {
+  const known = facts.sets.get(set);
+  if (known === undefined) return undefined;
+  if (known.type === "hash:ip") return getFrom(known.members, address) !== undefined;
+  for (const [member] of entriesOf(known.members)) if (within(member, address)) return true;
   return false;
 }
 
-function cidrOf(text: string): Cidr | undefined {
-  return parseCidr(text.includes("/") ? text : `${text}/${text.includes(":") ? 128 : 32}`);
+/** iptables-extensions(8), CONNMARK: nfmask cuts the packet's mark, ctmask the connection's. */
+function moveMark(state: State, verb: string, nfmask: number, ctmask: number): void {
+  if (verb === "--restore-mark") state.mark = ((state.mark & ~nfmask) ^ (state.connmark & ctmask)) >>> 0;
+  if (verb === "--save-mark") state.connmark = ((state.connmark & ~ctmask) ^ (state.mark & nfmask)) >>> 0;
 }
 
-/** Policy rules in order, then the longest prefix of lowest metric in the table that has one. */
-function lookUp(state: State): { readonly link: string } | string {
-  const { facts, family, packet } = state;
-  for (const rule of facts.network.rules) {
-    if (rule.family !== family || rule.table === "local" || !ruleApplies(state, rule.selector)) continue;
+function mapMark(state: State): void {
+  const set = servedSet(state.family);
+  const members = state.facts.sets.get(set)?.members;
+  const entry = members === undefined ? undefined : getFrom(members, state.source);
+  if (entry === undefined) {
+    state.steps.push(`${set}: ${state.source} is not in it: no EgressIP speaks for it here`);
+    return;
+  }
+  state.steps.push(`${set}: ${state.source} ${entry === "" ? "is selected, not ready" : entry}`);
+  const written = /^skbmark (\S+)/.exec(entry)?.[1];
+  if (written === undefined) return;
+  const { bits, mask } = bitsOf(written);
+  state.mark = ((state.mark & ~mask) ^ bits) >>> 0;
+}
+
+function sayExempt(state: State, rule: ParsedRule): void {
+  const set = exemptSet(state.family);
+  if (rule.conditions.some(({ option, value }) => option === "--match-set" && value === `${set} dst`))
+    state.steps.push(`${set}: ${state.destination} is exempt, the pod keeps its usual source`);
+}
+
+/** `10.244.1.6:8080`, `[fd00::6]:8080`, or an address alone. */
+function redirect(state: State, to: string): void {
+  const [, six, four, port] = /^(?:\[([^\]]+)\]|([\d.]+)):(\d+)$/.exec(to) ?? [];
+  state.destination = six ?? four ?? to;
+  if (port !== undefined) state.port = Number(port);
+  state.dnat = true;
+}
+
+/** Policy rules in order, then the longest prefix of lowest metric in the table that has one. Says why it goes nowhere. */
+function lookUp(state: State): string | undefined {
+  const { facts, family } = state;
+  const rules = facts.network.rules.filter((rule) => rule.family === family && rule.table !== "local");
+  for (const rule of rules.sort((a, b) => a.priority - b.priority)) {
+    if (!ruleApplies(state, rule.selector)) continue;
     const best = facts.network.routes
       .filter((route) => route.family === family && route.table === rule.table)
       .map((route) => ({ route, cidr: cidrOf(route.destination) }))
-      .filter(({ cidr }) => cidr !== undefined && contains(cidr, packet.destination))
+      .filter(({ cidr }) => cidr !== undefined && contains(cidr, state.destination))
       .sort((a, b) => (b.cidr?.length ?? 0) - (a.cidr?.length ?? 0) || a.route.metric - b.route.metric)[0];
-    if (best === undefined) continue;
+    if (best === undefined || best.route.type === "throw") continue;
     const hop = best.route.hops[0];
     const via =
       hop === undefined
@@ -161,57 +258,51 @@ function lookUp(state: State): { readonly link: string } | string {
         : `${hop.gateway === "" ? "" : `via ${hop.gateway} `}dev ${hop.link}`;
     state.steps.push(`table ${rule.table}: ${best.route.destination} ${via}`);
     if (hop === undefined) return `${best.route.type} route in table ${rule.table}`;
-    return { link: hop.link };
+    state.link = hop.link;
+    state.gateway = hop.gateway;
+    return undefined;
   }
   return "no route";
 }
 
+/** Selectors as lib/netlink writes them: pairs of words. */
 function ruleApplies(state: State, selector: string): boolean {
-  if (selector === "") return true;
-  const mark = /^fwmark 0x([0-9a-f]+)(?:\/0x([0-9a-f]+))?$/.exec(selector);
-  if (mark === null) {
-    state.steps.push(`a rule of somebody else is passed over: ${selector}`);
-    return false;
+  const words = selector.split(" ");
+  for (let at = 0; at + 1 < words.length; at += 2) {
+    const [key, value = ""] = [words[at], words[at + 1]];
+    if (key === "fwmark") {
+      if (!hasBits(state.mark, value)) return false;
+    } else if (key === "from") {
+      if (!within(value, state.source)) return false;
+    } else if (key === "iif") {
+      if (value !== state.packet.from) return false;
+    } else {
+      state.unjudged++;
+      state.steps.push(`a rule of somebody else is passed over: ${selector}`);
+      return false;
+    }
   }
-  const mask = mark[2] === undefined ? 0xffffffff : Number.parseInt(mark[2], 16);
-  return (state.mark & mask) >>> 0 === Number.parseInt(mark[1] as string, 16);
+  return true;
 }
 
-function sourceOf(target: string | undefined): string | undefined {
-  const source = target === undefined ? undefined : /^SNAT --to-source (\S+)/.exec(target)?.[1];
-  return source;
-}
-
-/** The node's own masquerading, as far as it is plain: source network, not-destination network, link. */
-function masquerade(state: State, rules: readonly string[]): string {
-  const { packet, facts, family, link } = state;
-  for (const rule of rules) {
-    if (!rule.endsWith("-j MASQUERADE")) continue;
-    const source = /(?:^| )-s (\S+)/.exec(rule)?.[1];
-    const notTo = /! -d (\S+)/.exec(rule)?.[1];
-    const out = /(?:^| )-o (\S+)/.exec(rule)?.[1];
-    const within = (text: string, address: string) => {
-      const cidr = cidrOf(text);
-      return cidr !== undefined && contains(cidr, address);
-    };
-    if (source !== undefined && !within(source, packet.source)) continue;
-    if (notTo !== undefined && within(notTo, packet.destination)) continue;
-    if (out !== undefined && out !== link) continue;
-    const candidates = facts.network.addresses.filter(
+/** What MASQUERADE takes: an address of the link that is not an egress IP, of the next hop's network if there is one. */
+function ownSource({ facts, family, link, gateway, source }: State): string {
+  const candidates = facts.network.addresses
+    .filter(
       (entry) =>
         entry.link === link &&
         entry.family === family &&
         entry.scope === "global" &&
         !entry.flags.includes("deprecated") &&
         entry.length < (family === 4 ? 32 : 128),
-    );
-    const address = candidates.map((entry) => entry.address).sort(compareAddresses)[0];
-    state.steps.push(`POSTROUTING: ${rule}`);
-    return address ?? packet.source;
-  }
-  return packet.source;
+    )
+    .sort((a, b) => compareAddresses(a.address, b.address));
+  const near = candidates.find(({ address, length }) => within(`${address}/${length}`, gateway));
+  return (near ?? candidates[0])?.address ?? source;
 }
 
-function inPodNetwork({ link, packet }: State): boolean {
-  return link === packet.from;
+/** The condition of plan/parts/leak-guard.ts, read from the table itself. */
+function isLeak({ facts, mark, link, snat }: State): boolean {
+  const rule = /meta mark & (0x[0-9a-f]+) != 0x0+ oifname != "([^"]+)" ct status ! snat/.exec(facts.nft);
+  return rule !== null && (mark & Number(rule[1])) !== 0 && link !== rule[2] && !snat;
 }

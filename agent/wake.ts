@@ -29,7 +29,8 @@ export function createWake(now: () => number = () => performance.now()): Wake {
         lastNetwork = now();
         return raise(reason);
       }
-      delayed ??= setTimeout(() => {
+      if (delayed !== undefined) return undefined;
+      delayed = setTimeout(() => {
         delayed = undefined;
         lastNetwork = now();
         raise("network");

@@ -120,7 +120,11 @@ function parseYaml(name: string, text: string): Document {
   });
   const streamErrors = "empty" in documents ? documents.errors : [];
   const error = [...streamErrors, ...documents.flatMap((document) => document.errors)][0];
-  if (error !== undefined) return faulty(text.slice(0, error.pos[0]).split("\n").length - 1, error.message);
+  if (error !== undefined) {
+    // What was never closed is found missing at the very end, behind the last line there is to look at.
+    const before = text.slice(0, Math.min(error.pos[0], text.trimEnd().length));
+    return faulty(before.split("\n").length - 1, error.message);
+  }
   return documentOf(
     name,
     documents.map((document): unknown => document.toJS({ maxAliasCount: 100 })),

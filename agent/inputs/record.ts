@@ -7,6 +7,7 @@ import { parseAddress } from "../model/ip.ts";
 export interface RecordFile {
   /** Nothing recorded when the file does not exist. Throws an Error that names the file when it cannot be understood. */
   read(): Promise<IntentRecord>;
+  /** Not synced to the disk: what it tells about does not outlive the kernel, so it need not outlive a power cut either. */
   write(record: IntentRecord): Promise<void>;
 }
 
@@ -21,7 +22,8 @@ export function openRecord(stateDirectory: string): RecordFile {
         if ((error as NodeJS.ErrnoException).code === "ENOENT") return NOTHING_RECORDED;
         throw error;
       }
-      return parseRecord(text, path);
+      // A power cut between rename and write-back leaves an empty file; nothing of ours outlived it.
+      return text === "" ? NOTHING_RECORDED : parseRecord(text, path);
     },
     write: async (record) => {
       await mkdir(dirname(path), { recursive: true, mode: 0o700 });
@@ -29,7 +31,6 @@ export function openRecord(stateDirectory: string): RecordFile {
       const file = await open(temporary, "w", 0o600);
       try {
         await file.writeFile(`${JSON.stringify(record, undefined, 2)}\n`);
-        await file.sync();
       } finally {
         await file.close();
       }

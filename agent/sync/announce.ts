@@ -44,7 +44,7 @@ export function announce(tools: Pick<Tools, "announcer">): Backend<AnnounceChang
     },
     apply: async (changes) => {
       tools.announcer.stop(changes.filter(({ op }) => op === "stop"));
-      await tools.announcer.start(changes.filter(({ op }) => op === "announce"));
+      tools.announcer.start(changes.filter(({ op }) => op === "announce"));
     },
   };
 }

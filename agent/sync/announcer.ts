@@ -5,15 +5,15 @@ import { garp, unsolicitedNa } from "../../lib/frames/pure.ts";
 import type { AnnounceChange } from "./announce.ts";
 
 export interface Announcer {
-  /** Sends the first frame of each at once and the rest of the series later. Throws what the sender throws. */
-  start(announcements: readonly AnnounceChange[]): Promise<void>;
+  /** Sends the first frame of each at once and the rest of the series later. A frame that could not be sent is reported. */
+  start(announcements: readonly AnnounceChange[]): void;
   /** Nothing more goes out for these: the address is leaving this node. */
   stop(announcements: readonly Pick<AnnounceChange, "token">[]): void;
   close(): void;
 }
 
-/** Milliseconds after the first frame. Later ones outlast a switch that is still learning a port that came up. */
-export const SERIES_MS: readonly number[] = [100, 500, 1000, 2000, 5000];
+/** Milliseconds. Later ones outlast a switch that is still learning a port that came up. */
+export const SERIES_MS: readonly number[] = [0, 100, 500, 1000, 2000, 5000];
 
 export function frameOf({ address, mac, source }: AnnounceChange): Uint8Array {
   return address.includes(":") ? unsolicitedNa(mac, source, address) : garp(mac, address);
@@ -22,21 +22,26 @@ export function frameOf({ address, mac, source }: AnnounceChange): Uint8Array {
 export function createAnnouncer(sender: Sender, onFailure: (error: unknown) => void): Announcer {
   const timers = new Set<NodeJS.Timeout>();
   const active = new Set<string>();
-  const send = (announcements: readonly AnnounceChange[]) =>
-    sender.send(announcements.map((entry) => ({ ifindex: entry.ifindex, frame: frameOf(entry) })));
+  const send = (announcements: readonly AnnounceChange[]) => {
+    const still = announcements.filter(({ token }) => active.has(token));
+    if (still.length === 0) return;
+    sender.send(still.map((entry) => ({ ifindex: entry.ifindex, frame: frameOf(entry) }))).catch(onFailure);
+  };
   return {
-    start: async (announcements) => {
+    start: (announcements) => {
       if (announcements.length === 0) return;
       for (const { token } of announcements) active.add(token);
       for (const delay of SERIES_MS) {
+        if (delay === 0) {
+          send(announcements);
+          continue;
+        }
         const timer = setTimeout(() => {
           timers.delete(timer);
-          const still = announcements.filter(({ token }) => active.has(token));
-          if (still.length > 0) send(still).catch(onFailure);
+          send(announcements);
         }, delay);
         timers.add(timer);
       }
-      await send(announcements);
     },
     stop: (announcements) => {
       for (const { token } of announcements) active.delete(token);

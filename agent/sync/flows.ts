@@ -4,8 +4,8 @@
 import { printDelete } from "../../lib/conntrack/pure.ts";
 import { programmedMarks } from "../model/marks.ts";
 import { servedSet } from "../model/owner.ts";
-import { compareShards } from "../model/shards.ts";
 import type { Backend } from "./backend.ts";
+import { servedDiff } from "./served-diff.ts";
 import { membersOf } from "./sets.ts";
 import type { Tools } from "./tools.ts";
 
@@ -30,13 +30,8 @@ export function flows(tools: Pick<Tools, "conntrack">): Backend<FlowChange> {
       const mask = plan.marks[0]?.mask;
       for (const family of [4, 6] as const) {
         if (!plan.cutUnmarked || mask === undefined) continue;
-        compareShards(
-          membersOf(facts, servedSet(family)),
-          plan.sets.served[family],
-          (source, before, after) => {
-            if (before === undefined && after !== undefined) cut.push({ family, source, mark: 0, mask });
-          },
-        );
+        const { added } = servedDiff(membersOf(facts, servedSet(family)), plan.sets.served[family]);
+        for (const [source] of added) cut.push({ family, source, mark: 0, mask });
       }
       return {
         establish: cut,

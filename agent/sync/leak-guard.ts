@@ -6,6 +6,8 @@ import type { Tools } from "./tools.ts";
 export interface LeakGuardChange {
   /** The table's text; "" takes it away. */
   readonly table: string;
+  /** Something of that name is there and has to go in the same transaction. */
+  readonly replaces: boolean;
 }
 
 export function leakGuard(tools: Pick<Tools, "nft">): Backend<LeakGuardChange> {
@@ -16,19 +18,20 @@ export function leakGuard(tools: Pick<Tools, "nft">): Backend<LeakGuardChange> {
     diff: (plan, facts) => {
       const differs = plan.leakGuard !== facts.nft;
       return {
-        establish: differs && plan.leakGuard !== "" ? [{ table: plan.leakGuard }] : [],
-        retire: differs && plan.leakGuard === "" ? [{ table: "" }] : [],
+        establish:
+          differs && plan.leakGuard !== "" ? [{ table: plan.leakGuard, replaces: facts.nft !== "" }] : [],
+        retire: differs && plan.leakGuard === "" ? [{ table: "", replaces: true }] : [],
       };
     },
-    print: (changes) => changes.flatMap(({ table }) => script(table).trimEnd().split("\n")),
+    print: (changes) => changes.flatMap((change) => script(change).trimEnd().split("\n")),
     predict: (facts, changes) => ({ ...facts, nft: changes.at(-1)?.table ?? facts.nft }),
     apply: async (changes) => {
-      for (const { table } of changes) await tools.nft.apply(script(table));
+      for (const change of changes) await tools.nft.apply(script(change));
     },
   };
 }
 
 /** Adding before deleting makes the deletion succeed whether or not it was there; all of it is one transaction. */
-function script(table: string): string {
-  return `add table inet ${LEAK_TABLE}\ndelete table inet ${LEAK_TABLE}\n${table}`;
+function script({ table, replaces }: LeakGuardChange): string {
+  return replaces ? `add table inet ${LEAK_TABLE}\ndelete table inet ${LEAK_TABLE}\n${table}` : table;
 }

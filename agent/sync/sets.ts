@@ -4,9 +4,10 @@
 import type { HostFacts, SetFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
 import { exemptSet, isOurSet, servedSet } from "../model/owner.ts";
-import { adoptShards, compareShards, emptyShards, entriesOf, getFrom } from "../model/shards.ts";
+import { adoptShards, emptyShards, entriesOf, getFrom } from "../model/shards.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
+import { servedDiff } from "./served-diff.ts";
 import { predictSets, type SetChange, setLine } from "./set-lines.ts";
 import type { Tools } from "./tools.ts";
 
@@ -44,12 +45,9 @@ function adds(plan: Plan, facts: HostFacts): readonly SetChange[] {
         changes.push({ op: "add", set: exempt, member, extension: "" });
     }
     const served = servedSet(family);
-    const fresh: SetChange[] = [];
-    compareShards(membersOf(facts, served), plan.sets.served[family], (member, before, after) => {
-      if (before === undefined && after !== undefined)
-        fresh.push({ op: "add", set: served, member, extension: after });
-    });
-    changes.push(...fresh.sort(byMember));
+    for (const [member, extension] of servedDiff(membersOf(facts, served), plan.sets.served[family]).added) {
+      changes.push({ op: "add", set: served, member, extension });
+    }
   }
   return changes;
 }

@@ -3,9 +3,9 @@
 // under a pod that is still steered to it.
 import type { HostFacts } from "../model/facts.ts";
 import { servedSet } from "../model/owner.ts";
-import { compareShards } from "../model/shards.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
+import { servedDiff } from "./served-diff.ts";
 import { predictSets, type SetChange, setLine } from "./set-lines.ts";
 import { membersOf } from "./sets.ts";
 import type { Tools } from "./tools.ts";
@@ -19,7 +19,7 @@ export function steering(tools: Pick<Tools, "ipset">): Backend<SetChange> {
       const establish: SetChange[] = [];
       const retire: SetChange[] = [];
       for (const family of [4, 6] as const) changesOf(plan, facts, family, establish, retire);
-      return { establish: establish.sort(byLine), retire: retire.sort(byLine) };
+      return { establish, retire };
     },
     print: (changes) => changes.map(setLine),
     predict: predictSets,
@@ -42,12 +42,7 @@ function changesOf(
     if (membersOf(facts, set).shards.some((shard) => shard.size > 0)) retire.push({ op: "flush", set });
     return;
   }
-  compareShards(membersOf(facts, set), plan.sets.served[family], (member, before, after) => {
-    if (after === undefined) retire.push({ op: "del", set, member });
-    else if (before !== undefined) establish.push({ op: "add", set, member, extension: after });
-  });
-}
-
-function byLine(a: SetChange, b: SetChange): number {
-  return setLine(a) < setLine(b) ? -1 : 1;
+  const { changed, removed } = servedDiff(membersOf(facts, set), plan.sets.served[family]);
+  establish.push(...changed.map(([member, extension]) => ({ op: "add", set, member, extension }) as const));
+  retire.push(...removed.map((member) => ({ op: "del", set, member }) as const));
 }

@@ -3,6 +3,7 @@
 // (iptables warns on stderr with status 0).
 import { execa } from "execa";
 import { ToolError } from "./errors.ts";
+import { createSpawner } from "./spawner.ts";
 
 export { ToolError } from "./errors.ts";
 
@@ -24,6 +25,8 @@ export interface RunResult {
 /** Runs one tool to its end. Throws ToolError on any other exit status than the allowed ones. */
 export type Run = (command: string, args: readonly string[], options?: RunOptions) => Promise<RunResult>;
 
+const spawner = createSpawner();
+
 const counts = new Map<string, number>();
 
 /** How many processes were started so far, by command name. */
@@ -39,18 +42,11 @@ export const run: Run = async (command, args, options = {}) => {
   const { input, timeoutMs = 30_000, okExitCodes = [0] } = options;
   const shown = [command, ...args].join(" ");
   count(command);
-  const result = await execa(command, args, {
-    reject: false,
-    ...(input === undefined ? { stdin: "ignore" } : { input }),
-    timeout: timeoutMs,
-    killSignal: "SIGKILL",
-    maxBuffer: 512 * 1024 * 1024,
-    stripFinalNewline: false,
-    env: { LC_ALL: "C" },
+  const result = await spawner.spawn([command, ...args], input, timeoutMs).catch((cause: unknown) => {
+    throw new ToolError(shown, undefined, "", "could not be run", cause);
   });
   const { stdout, stderr, exitCode } = result;
   if (result.timedOut) throw new ToolError(shown, exitCode, stderr, `no answer within ${timeoutMs} ms`);
-  if (exitCode === undefined) throw new ToolError(shown, exitCode, stderr, "could not be run", result);
   if (!okExitCodes.includes(exitCode))
     throw new ToolError(shown, exitCode, stderr, `exit status ${exitCode}`);
   return { stdout, stderr, exitCode };

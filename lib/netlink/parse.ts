@@ -56,7 +56,10 @@ export interface Rule {
   readonly priority: number;
   readonly table: string;
   readonly protocol: string;
-  /** Selectors, in the form iproute2 takes them: `fwmark 0x100000/0x700000`, `from 10.0.0.1`. */
+  /**
+   * Selectors in the form iproute2 takes them, and what is done unless it is a look-up: `fwmark 0x100000/0x700000`,
+   * `from 10.0.0.1`, `iif eth0 goto 7000`; "" for everything.
+   */
   readonly selector: string;
 }
 
@@ -71,14 +74,15 @@ function items(command: string, text: string): readonly Json[] {
   }
   if (!Array.isArray(value)) throw new ParseError(command, "not a JSON array");
   // iproute2 prints {} for an item that a filter left out.
-  return value.filter(
-    (item): item is Json => typeof item === "object" && item !== null && Object.keys(item).length > 0,
-  );
+  return value.filter((item): item is Json => isJson(item) && Object.keys(item).length > 0);
 }
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "");
 const number = (value: unknown): number => (typeof value === "number" ? value : 0);
 const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+const isJson = (value: unknown): value is Json =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const objects = (value: unknown): readonly Json[] => list(value).filter(isJson);
 const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** `ip -json address show`: links and their addresses come in one listing. Throws ParseError. */
@@ -91,7 +95,7 @@ export function parseAddresses(json: string): {
   for (const item of items("ip address", json)) {
     const name = text(item["ifname"]);
     if (name === "")
-      throw new ParseError("ip address", `a link without ifname: ${JSON.stringify(item).slice(0, 200)}`);
+      throw new ParseError("ip address", `a link without ifname: ${shown(item)}`);
     const flags = list(item["flags"]);
     const up = flags.includes("UP");
     links.push({
@@ -103,7 +107,7 @@ export function parseAddresses(json: string): {
       mtu: number(item["mtu"]),
       master: text(item["master"]),
     });
-    for (const info of list(item["addr_info"]) as readonly Json[]) {
+    for (const info of objects(item["addr_info"])) {
       const address = text(info["local"]);
       if (address === "") continue; // peer-only entries carry no address of ours
       addresses.push({
@@ -132,11 +136,12 @@ export function parseRoutes(json: string): readonly Route[] {
   for (const item of items("ip route", json)) {
     const type = text(item["type"]) || "unicast";
     if (NOT_ROUTES.has(type)) continue;
-    const nexthops = list(item["nexthops"]) as readonly Json[];
+    const nexthops = objects(item["nexthops"]);
     const hops = nexthops.length > 0 ? nexthops.map(hop) : type === "unicast" ? [hop(item)] : [];
     const family = routeFamily(item, hops);
     const written = text(item["dst"]);
-    const metrics = (list(item["metrics"])[0] ?? {}) as Json;
+    if (written === "") throw new ParseError("ip route", `a route without dst: ${shown(item)}`);
+    const metrics = objects(item["metrics"])[0] ?? {};
     routes.push({
       family,
       table: text(item["table"]) || "main",
@@ -152,7 +157,7 @@ export function parseRoutes(json: string): readonly Route[] {
 }
 
 function hop(item: Json): Hop {
-  const via = item["via"] as Json | undefined; // RFC 5549: an IPv6 gateway of an IPv4 route
+  const via = isJson(item["via"]) ? item["via"] : undefined; // RFC 5549: an IPv6 gateway of an IPv4 route
   const weight = number(item["weight"]);
   return {
     gateway: via === undefined ? text(item["gateway"]) : `${text(via["family"])} ${text(via["host"])}`,
@@ -174,33 +179,64 @@ function routeKey(route: Route): string {
   return `${route.table} ${route.family} ${route.destination} ${String(route.metric).padStart(10, "0")} ${route.hops[0]?.link ?? ""}`;
 }
 
-const RULE_FIELDS = new Set(["priority", "table", "protocol", "src", "srclen", "fwmark", "fwmask"]);
-
-/** `ip -json rule` of one family. */
+/** `ip -json rule` of one family. Throws ParseError. */
 export function parseRules(json: string, family: Family): readonly Rule[] {
   const rules = items("ip rule", json).map((item): Rule => {
-    const source = text(item["src"]);
-    const words: string[] = [];
-    if (source !== "all" && source !== "") {
-      words.push(`from ${source}${item["srclen"] === undefined ? "" : `/${number(item["srclen"])}`}`);
-    }
-    if (item["fwmark"] !== undefined) {
-      words.push(
-        `fwmark ${text(item["fwmark"])}${item["fwmask"] === undefined ? "" : `/${text(item["fwmask"])}`}`,
-      );
-    }
-    for (const key of Object.keys(item).sort()) {
-      if (!RULE_FIELDS.has(key)) words.push(`${key} ${String(item[key])}`);
-    }
+    if (typeof item["priority"] !== "number")
+      throw new ParseError("ip rule", `a rule without priority: ${shown(item)}`);
     return {
       family,
-      priority: number(item["priority"]),
+      priority: item["priority"],
       table: text(item["table"]),
       protocol: text(item["protocol"]),
-      selector: words.join(" "),
+      selector: ruleSelector(item),
     };
   });
   return rules.sort(
     (a, b) => a.priority - b.priority || order(a.selector, b.selector) || order(a.table, b.table),
   );
+}
+
+/** Named otherwise, or not at all, in what `ip rule add` takes. */
+const PAIRS: readonly (readonly [word: string, first: string, second: string, between: string])[] = [
+  ["from", "src", "srclen", "/"],
+  ["to", "dst", "dstlen", "/"],
+  ["fwmark", "fwmark", "fwmask", "/"],
+  ["uidrange", "uid_start", "uid_end", "-"],
+  ["sport", "sport_start", "sport_end", "-"],
+  ["dport", "dport_start", "dport_end", "-"],
+  ["realms", "flow_from", "flow_to", "/"],
+];
+const RENAMED: Readonly<Record<string, string>> = {
+  flow_to: "realms",
+  suppress_prefixlen: "suppress_prefixlength",
+};
+const TOLD_ELSEWHERE = new Set(["priority", "table", "protocol", "action", "iif_detached"]);
+
+/** `not` first and the action last, as the words of `ip rule add` have to stand; everything else by its name. */
+function ruleSelector(item: Json): string {
+  const words = item["not"] === undefined ? [] : ["not"];
+  const told = new Set([...TOLD_ELSEWHERE, "not"]);
+  for (const [word, first, second, between] of PAIRS) {
+    if (item[first] === undefined) continue;
+    told.add(first).add(second);
+    if (word === "from" && item[first] === "all") continue;
+    const end = item[second] === undefined ? "" : `${between}${plain(item[second])}`;
+    words.push(`${word} ${plain(item[first])}${end}`);
+  }
+  for (const key of Object.keys(item).sort(order)) {
+    if (told.has(key)) continue;
+    const word = RENAMED[key] ?? key;
+    words.push(item[key] === null ? word : `${word} ${plain(item[key])}`);
+  }
+  if (item["action"] !== undefined) words.push(plain(item["action"]));
+  return words.join(" ");
+}
+
+function plain(value: unknown): string {
+  return typeof value === "string" || typeof value === "number" ? String(value) : JSON.stringify(value);
+}
+
+function shown(item: Json): string {
+  return JSON.stringify(item).slice(0, 200);
 }

@@ -32,6 +32,10 @@ export function routeSlot(route: Route): string {
 }
 
 /** `fwmark 0x100000/0x700000 lookup 1005 pref 6000 protocol 233`. */
-export function ruleWords(rule: Rule): string {
-  return `${rule.selector === "" ? "from all" : rule.selector} lookup ${rule.table} pref ${rule.priority} protocol ${rule.protocol}`;
+export function ruleWords({ selector, table, priority, protocol }: Rule): string {
+  const words = [selector === "" ? "from all" : selector];
+  if (table !== "") words.push("lookup", table);
+  words.push("pref", String(priority));
+  if (protocol !== "") words.push("protocol", protocol);
+  return words.join(" ");
 }

@@ -5,7 +5,7 @@ import { isSubdomain } from "../names.ts";
 import type { Assignment, EgressIP } from "../objects.ts";
 import { describe, listAt, objectAt, type Raw, type Report, refuse } from "../raw.ts";
 import { everything, parseSelector, type Selector } from "../select.ts";
-import type { Meta } from "./meta.ts";
+import { type Meta, uidAt } from "./meta.ts";
 
 export function decodeEgressIP(raw: Raw, meta: Meta, report: Report): EgressIP | undefined {
   const { spec, status } = raw;
@@ -24,7 +24,7 @@ export function decodeEgressIP(raw: Raw, meta: Meta, report: Report): EgressIP |
   return {
     kind: "EgressIP",
     name: meta.name,
-    uid: meta.uid,
+    uid: uidAt(meta.uid, report),
     created: timestampAt(meta.created, "metadata.creationTimestamp", report),
     requested,
     assignments,

@@ -8,7 +8,7 @@ export interface Meta {
   readonly name: string;
   /** Empty but for pods. */
   readonly namespace: string;
-  readonly uid: string;
+  readonly uid: unknown;
   readonly created: unknown;
   readonly labels: unknown;
   readonly annotations: unknown;
@@ -24,15 +24,20 @@ export function metaOf(metadata: unknown, kind: KubernetesObject["kind"], report
       "metadata.namespace",
       `${kind} ${quote(name)} must have a DNS label, not ${describe(namespace)}`,
     );
-  const usableUid = typeof uid === "string" && /^[\x21-\x7e]{0,128}$/.test(uid);
-  if (!usableUid && uid !== undefined && uid !== null)
-    report("metadata.uid", `must be short printable text, not ${describe(uid)}`);
   return {
     name,
     namespace: kind === "Pod" ? String(namespace) : "",
-    uid: usableUid ? uid : "",
+    uid,
     created: creationTimestamp,
     labels,
     annotations,
   };
+}
+
+/** Empty when unknown. Kubernetes writes UUIDs but promises only that they differ. */
+export function uidAt(raw: unknown, report: Report): string {
+  if (raw === undefined || raw === null) return "";
+  if (typeof raw === "string" && /^[\x21-\x7e]{0,128}$/.test(raw)) return raw;
+  report("metadata.uid", `must be short printable text, not ${describe(raw)}`);
+  return "";
 }

@@ -10,8 +10,17 @@ import {
   sortedAddresses,
 } from "../ip.ts";
 import type { Node } from "../objects.ts";
-import { annotationPath, describe, jsonAt, listAt, objectAt, type Raw, type Report } from "../raw.ts";
-import type { Meta } from "./meta.ts";
+import {
+  annotationPath,
+  describe,
+  isObject,
+  jsonAt,
+  listAt,
+  objectAt,
+  type Raw,
+  type Report,
+} from "../raw.ts";
+import { type Meta, uidAt } from "./meta.ts";
 
 const hostCidrsKey = "k8s.ovn.org/host-cidrs";
 const primaryKey = "k8s.ovn.org/node-primary-ifaddr";
@@ -25,7 +34,7 @@ export function decodeNode(raw: Raw, meta: Meta, report: Report): Node {
   return {
     kind: "Node",
     name: meta.name,
-    uid: meta.uid,
+    uid: uidAt(meta.uid, report),
     internalAddresses: internalAddressesAt(addresses, report),
     hostCidrs: hostCidrsAt(annotations, report),
     primary: cloud ? cloudPrimaryAt(annotations, report) : primaryAt(annotations, report),
@@ -74,11 +83,11 @@ function primaryAt(annotations: Raw, report: Report): readonly Cidr[] {
  */
 function cloudPrimaryAt(annotations: Raw, report: Report): readonly Cidr[] {
   const path = annotationPath(cloudKey);
-  const configs = listAt(jsonAt(annotations[cloudKey], path, report), path, report);
-  if (configs.length === 0) {
+  const raw = jsonAt(annotations[cloudKey], path, report);
+  const configs = listAt(raw, path, report);
+  if (raw === null || (Array.isArray(raw) && configs.length === 0))
     report(path, "names no interface; the node's primary network is not known");
-    return Object.freeze([]);
-  }
+  if (configs.length === 0) return Object.freeze([]);
   const { ifaddr } = objectAt(configs[0], `${path}[0]`, report, "required");
   return familyPairAt(ifaddr ?? {}, `${path}[0].ifaddr`, report);
 }
@@ -88,12 +97,13 @@ function familyPairAt(raw: unknown, path: string, report: Report): readonly Cidr
   if (raw === undefined) return Object.freeze([]);
   const { ipv4, ipv6 } = objectAt(raw, path, report, "required");
   const found: Cidr[] = [];
-  if (!ipv4 && !ipv6) report(path, "has neither an ipv4 nor an ipv6 address");
+  if (isObject(raw) && isAbsent(ipv4) && isAbsent(ipv6))
+    report(path, "has neither an ipv4 nor an ipv6 address");
   for (const [family, value] of [
     [4, ipv4],
     [6, ipv6],
   ] as const) {
-    if (!value) continue;
+    if (isAbsent(value)) continue;
     const cidr = typeof value === "string" ? parseCidr(value) : undefined;
     if (cidr?.family === family) found.push(Object.freeze(cidr));
     else
@@ -103,4 +113,8 @@ function familyPairAt(raw: unknown, path: string, report: Report): readonly Cidr
       );
   }
   return Object.freeze(found);
+}
+
+function isAbsent(raw: unknown): boolean {
+  return raw === undefined || raw === null || raw === "";
 }

@@ -5,7 +5,7 @@ import { isLabelKey, isLabelValue, isSubdomain } from "../names.ts";
 import type { Namespace, Pod } from "../objects.ts";
 import { annotationPath, describe, jsonAt, listAt, objectAt, quote, type Raw, type Report } from "../raw.ts";
 import type { Labels } from "../select.ts";
-import type { Meta } from "./meta.ts";
+import { type Meta, uidAt } from "./meta.ts";
 
 const podNetworksKey = "k8s.ovn.org/pod-networks";
 
@@ -29,7 +29,7 @@ export function decodePod(raw: Raw, meta: Meta, report: Report): Pod {
     kind: "Pod",
     namespace: meta.namespace,
     name: meta.name,
-    uid: meta.uid,
+    uid: uidAt(meta.uid, report),
     labels: labelsAt(meta.labels, report),
     node: usableNode ? nodeName : "",
     hostNetwork: onHost,
@@ -83,7 +83,12 @@ function onePerFamily(report: Report) {
 }
 
 export function decodeNamespace(_raw: Raw, meta: Meta, report: Report): Namespace {
-  return { kind: "Namespace", name: meta.name, uid: meta.uid, labels: labelsAt(meta.labels, report) };
+  return {
+    kind: "Namespace",
+    name: meta.name,
+    uid: uidAt(meta.uid, report),
+    labels: labelsAt(meta.labels, report),
+  };
 }
 
 function labelsAt(raw: unknown, report: Report): Labels {

@@ -14,8 +14,7 @@ import { snatRules } from "./snat.ts";
 /** `through` says which held egress IPs use the host path in this mode. */
 export function createHostPath(through: (held: Held) => boolean): (snapshot: Snapshot) => Plan {
   const heldHere = lastOf((held: readonly Held[]) => Object.freeze(held.filter(through)));
-  const entriesOf4 = servedEntries(4);
-  const entriesOf6 = servedEntries(6);
+  const entriesOf = servedEntries();
   const setsOf = lastOf(exemptSetsOf);
   const iptablesOf = lastOf(
     (settings: Snapshot["settings"], held: readonly Held[], layout: Snapshot["layout"]) => {
@@ -49,10 +48,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
   return (snapshot) => {
     const { settings, layout } = snapshot;
     const held = heldHere(snapshot.held);
-    const served = {
-      4: entriesOf4(settings, held, snapshot.served.claims, layout.mask),
-      6: entriesOf6(settings, held, snapshot.served.claims, layout.mask),
-    };
+    const served = entriesOf(settings, held, snapshot.served.claims, layout.mask);
     const idle = held.length === 0 && sizeOf(served[4]) === 0 && sizeOf(served[6]) === 0;
     if (idle) return { ...nothing, addresses: addresses(held, snapshot.notHeld) };
     return {

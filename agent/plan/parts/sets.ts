@@ -1,10 +1,11 @@
 // The sets: pods to marks, and the destinations that are exempt. Pure.
 
 import type { Claims } from "../../model/address-index.ts";
-import type { Address } from "../../model/ip.ts";
+import { type Address, familyOf } from "../../model/ip.ts";
 import { hex } from "../../model/marks.ts";
 import { perObject } from "../../model/memo.ts";
 import { exemptSet, servedSet } from "../../model/owner.ts";
+import type { SelectedPod } from "../../model/selection.ts";
 import type { Settings } from "../../model/settings.ts";
 import { mapShards, type Shard, type Shards } from "../../model/shards.ts";
 import type { Held, Snapshot } from "../../model/snapshot.ts";
@@ -24,40 +25,58 @@ export function exemptSetsOf(exempt: Snapshot["exempt"]): Omit<PlannedSets, "ser
   return Object.freeze({ sets, exempt });
 }
 
-/** What the set says for each address of this family; it remembers per shard until the egress IPs change. */
-export function servedEntries(
-  family: 4 | 6,
-): (settings: Settings, held: readonly Held[], claims: Shards<Claims>, mask: number) => Shards<string> {
+export type ServedEntries = PlannedSets["served"];
+
+/** What the sets say for each selected address; it remembers per shard until the egress IPs change. */
+export function servedEntries(): (
+  settings: Settings,
+  held: readonly Held[],
+  claims: Shards<Claims>,
+  mask: number,
+) => ServedEntries {
   let last:
-    | { settings: Settings; held: readonly Held[]; perShard: (shard: Shard<Claims>) => Shard<string> }
+    | {
+        readonly settings: Settings;
+        readonly held: readonly Held[];
+        readonly perShard: (shard: Shard<Claims>) => Entries;
+      }
     | undefined;
   return (settings, held, claims, mask) => {
     if (last === undefined || last.settings !== settings || last.held !== held) {
-      last = { settings, held, perShard: perObject(entriesFor(settings, held, family, mask)) };
+      last = { settings, held, perShard: perObject(entriesFor(settings, held, mask)) };
     }
-    return mapShards(claims, last.perShard);
+    const { perShard } = last;
+    return {
+      4: mapShards(claims, (shard) => perShard(shard)[4]),
+      6: mapShards(claims, (shard) => perShard(shard)[6]),
+    };
   };
+}
+
+interface Entries {
+  readonly 4: Shard<string>;
+  readonly 6: Shard<string>;
 }
 
 function entriesFor(
   settings: Settings,
   held: readonly Held[],
-  family: 4 | 6,
   mask: number,
-): (shard: Shard<Claims>) => Shard<string> {
-  const extensions = new Map<string, string>();
-  for (const entry of held) {
-    if (entry.family === family && !extensions.has(entry.egressIP.name)) {
-      extensions.set(entry.egressIP.name, `skbmark ${hex(entry.mark)}/${hex(mask)}`);
+): (shard: Shard<Claims>) => Entries {
+  const extensions = { 4: new Map<string, string>(), 6: new Map<string, string>() };
+  for (const { family, egressIP, mark } of held) {
+    if (!extensions[family].has(egressIP.name)) {
+      extensions[family].set(egressIP.name, `skbmark ${hex(mark)}/${hex(mask)}`);
     }
   }
+  // Without a mark the entry still tells the guard that this pod is selected: it waits instead of leaking.
+  const unready = settings.whenUnready === "drop" ? "" : undefined;
   return (shard) => {
-    const entries = new Map<Address, string>();
-    for (const [address, [claim]] of shard) {
-      if (claim === undefined || address.includes(":") !== (family === 6)) continue;
-      // Without a mark the entry still tells the guard that this pod is selected: it waits instead of leaking.
-      const extension = extensions.get(claim.by.name) ?? (settings.whenUnready === "drop" ? "" : undefined);
-      if (extension !== undefined) entries.set(address, extension);
+    const entries = { 4: new Map<Address, string>(), 6: new Map<Address, string>() };
+    for (const [address, claims] of shard) {
+      const family = familyOf(address);
+      const extension = extensions[family].get((claims[0] as SelectedPod).by.name) ?? unready;
+      if (extension !== undefined) entries[family].set(address, extension);
     }
     return entries;
   };

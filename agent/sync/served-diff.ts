@@ -1,0 +1,35 @@
+// What differs between the pods in the sets and the pods that should be: asked by three backends, worked out once. Pure.
+import { byCodeUnit } from "../model/names.ts";
+import { compareShards, type Shards } from "../model/shards.ts";
+
+export interface ServedDiff {
+  /** Address and extension of entries that are not there, by address. */
+  readonly added: readonly (readonly [string, string])[];
+  /** Entries that are there with another extension: the wanted one. */
+  readonly changed: readonly (readonly [string, string])[];
+  readonly removed: readonly string[];
+}
+
+const remembered = new WeakMap<Shards<string>, WeakMap<Shards<string>, ServedDiff>>();
+
+export function servedDiff(observed: Shards<string>, wanted: Shards<string>): ServedDiff {
+  const known = remembered.get(observed)?.get(wanted);
+  if (known !== undefined) return known;
+  const added: (readonly [string, string])[] = [];
+  const changed: (readonly [string, string])[] = [];
+  const removed: string[] = [];
+  compareShards(observed, wanted, (address, before, after) => {
+    if (after === undefined) removed.push(address);
+    else (before === undefined ? added : changed).push([address, after]);
+  });
+  const byAddress = (a: readonly [string, string], b: readonly [string, string]) => byCodeUnit(a[0], b[0]);
+  const diff = {
+    added: added.sort(byAddress),
+    changed: changed.sort(byAddress),
+    removed: removed.sort(byCodeUnit),
+  };
+  const ofObserved = remembered.get(observed) ?? new WeakMap<Shards<string>, ServedDiff>();
+  remembered.set(observed, ofObserved);
+  ofObserved.set(wanted, diff);
+  return diff;
+}
