@@ -1,5 +1,5 @@
 // Puts the real parts together: lib clients into inputs, backends and the loop. The only place that knows them all.
-import { mkdir, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { createConntrack } from "../lib/conntrack/index.ts";
 import { run } from "../lib/exec/index.ts";
 import { createSender } from "../lib/frames/index.ts";
@@ -17,6 +17,8 @@ import { openRecord } from "./inputs/record.ts";
 import { createAnnouncer } from "./sync/announcer.ts";
 import type { AnyBackend } from "./sync/backend.ts";
 import { createBackends } from "./sync/backends.ts";
+import { retireLeftovers } from "./sync/leftovers.ts";
+import type { CounterSources } from "./telemetry/counters.ts";
 
 export interface Host {
   readonly input: HostInput;
@@ -24,6 +26,10 @@ export interface Host {
   readonly iptablesBackend: IptablesBackend;
   /** Rules of other agents stand in both iptables backends: some of them are not where their owner thinks. */
   readonly mixed: boolean;
+  /** Tools whose listings carry counters. */
+  readonly counting: CounterSources;
+  /** Takes away what an earlier start left in the other iptables backend: it acts as well (known-faults BL-60). */
+  retireLeftovers(): Promise<boolean>;
   close(): void;
 }
 
@@ -58,10 +64,9 @@ export async function openHost(
     backends,
     iptablesBackend: detected.backend,
     mixed: detected.mixed,
+    counting: { iptables, nft },
+    retireLeftovers: () =>
+      retireLeftovers(createIptables(run, detected.backend === "nft" ? "legacy" : "nft")),
     close: () => announcer.close(),
   };
-}
-
-export async function ensureDirectory(path: string): Promise<void> {
-  await mkdir(path, { recursive: true, mode: 0o700 });
 }

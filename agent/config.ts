@@ -77,6 +77,12 @@ export const OPTIONS: readonly Option[] = [
   },
   { flag: "random-fully", value: "true|false", fallback: "false", help: "randomise source ports of SNAT" },
   {
+    flag: "manage-forwarding",
+    value: "true|false",
+    fallback: "false",
+    help: "turn forwarding on at links that host an egress IP, instead of reporting it off",
+  },
+  {
     flag: "iptables-backend",
     value: "auto|nft|legacy",
     fallback: "auto",
@@ -190,6 +196,7 @@ export function parseConfig(texts: Texts): Config {
       whenUnready: oneOf("when-unready", "drop", "node-ip"),
       existingConnections: oneOf("existing-connections", "keep", "cut"),
       randomFully: oneOf("random-fully", "true", "false") === "true",
+      manageForwarding: oneOf("manage-forwarding", "true", "false") === "true",
     }),
     manifests: text("manifests"),
     debugSocket: path("debug-socket"),

@@ -48,7 +48,7 @@ export interface Loop {
 export function createLoop(parts: LoopParts): Loop {
   const build = createBuild();
   let number = 0;
-  let lastObjects: { readonly egressIPs: Snapshot["egressIPs"]; readonly pods: Objects["pods"] } | undefined;
+  let lastObjects: Objects | undefined;
   let toVerify = new Set<Domain>();
   return {
     unverified: () => toVerify,
@@ -68,17 +68,25 @@ export function createLoop(parts: LoopParts): Loop {
       if (write) {
         parts.assumeHost(adoptServed(plan, outcome.facts));
         toVerify = domainsToVerify(outcome);
-        // Written again although nobody asked for anything new: somebody else undid it.
-        if (snapshot.egressIPs === lastObjects?.egressIPs && objects.pods === lastObjects.pods) {
-          for (const { backend, lines } of outcome.steps) parts.contention.note(backend, lines);
+        // Written again although nobody asked for anything new: somebody else undid it. What failed was not written.
+        if (sameObjects(lastObjects, objects)) {
+          const failed = new Set(outcome.failures.map(({ backend }) => backend));
+          for (const { backend, lines } of outcome.steps)
+            if (!failed.has(backend)) parts.contention.note(backend, lines);
         }
-        lastObjects = { egressIPs: snapshot.egressIPs, pods: objects.pods };
+        lastObjects = objects;
       }
       number++;
       const took = { read: read - start, plan: planned - read, write: performance.now() - planned };
       return Object.freeze({ number, objects, snapshot, plan, outcome, took });
     },
   };
+}
+
+function sameObjects(before: Objects | undefined, now: Objects): boolean {
+  return (["egressIPs", "nodes", "namespaces", "pods"] as const).every(
+    (kind) => before?.[kind] === now[kind],
+  );
 }
 
 function domainsToVerify(outcome: Outcome): Set<Domain> {

@@ -83,6 +83,7 @@ function program(): Command {
   ).action(async (flags: Flags) => finish(await uninstall(configFrom(hostTexts(flags)), print)));
   addAsking(root, "status", "how the running agent is", () => "/status", finish);
   addAsking(root, "list", "egress IPs of this node", () => "/list", finish);
+  addAsking(root, "counters", "packets held back and connections per egress IP", () => "/counters", finish);
   addAsking(root, "changes", "what the last rounds changed, as text", () => "/changes", finish);
   addAsking(
     root,

@@ -34,8 +34,8 @@ interface State {
   mark: number;
   connmark: number;
   link: string;
-  /** Of the route taken; "" for on-link. */
-  gateway: string;
+  /** Of the route taken: its gateway, or the destination itself. */
+  nextHop: string;
   source: string;
   destination: string;
   port: number | undefined;
@@ -60,7 +60,7 @@ export function trace(facts: HostFacts, packet: Packet): Trace {
     mark: 0,
     connmark: 0,
     link: "",
-    gateway: "",
+    nextHop: "",
     source,
     destination,
     port,
@@ -259,7 +259,8 @@ function lookUp(state: State): string | undefined {
     state.steps.push(`table ${rule.table}: ${best.route.destination} ${via}`);
     if (hop === undefined) return `${best.route.type} route in table ${rule.table}`;
     state.link = hop.link;
-    state.gateway = hop.gateway;
+    // An IPv6 gateway of an IPv4 route (RFC 5549) has two words.
+    state.nextHop = hop.gateway === "" || hop.gateway.includes(" ") ? state.destination : hop.gateway;
     return undefined;
   }
   return "no route";
@@ -286,7 +287,7 @@ function ruleApplies(state: State, selector: string): boolean {
 }
 
 /** What MASQUERADE takes: an address of the link that is not an egress IP, of the next hop's network if there is one. */
-function ownSource({ facts, family, link, gateway, source }: State): string {
+function ownSource({ facts, family, link, nextHop, source }: State): string {
   const candidates = facts.network.addresses
     .filter(
       (entry) =>
@@ -297,7 +298,7 @@ function ownSource({ facts, family, link, gateway, source }: State): string {
         entry.length < (family === 4 ? 32 : 128),
     )
     .sort((a, b) => compareAddresses(a.address, b.address));
-  const near = candidates.find(({ address, length }) => within(`${address}/${length}`, gateway));
+  const near = candidates.find(({ address, length }) => within(`${address}/${length}`, nextHop));
   return (near ?? candidates[0])?.address ?? source;
 }
 

@@ -1,41 +1,58 @@
 // What wakes the loop, collected until the loop is ready for it. In: calls from watchers. Out: which facts are doubtful.
 import type { Domain } from "./model/facts.ts";
 
+export type Reason = Domain | "objects" | "tick" | "reload";
+
 export interface Wake {
-  /** Something may have changed there; `objects` are the Kubernetes objects. */
-  because(reason: Domain | "objects" | "tick" | "reload"): void;
+  /** Something may have changed there. What the host tells comes in bursts and is taken at most once per rest. */
+  because(reason: Reason): void;
+  /** To be looked at in any case, and now: what was just written. */
+  now(reason: Reason): void;
+  /** These domains were just read, in this many milliseconds: they rest in proportion. */
+  rest(domains: ReadonlySet<Domain>, tookMs: number): void;
   /** Resolves when there is something to do, with what is doubtful; at once if there already is. */
-  next(): Promise<ReadonlySet<Domain | "objects" | "tick" | "reload">>;
+  next(): Promise<ReadonlySet<Reason>>;
 }
 
-/** Network events come in bursts (a pod's veth makes a dozen): after one, the next is taken this much later. */
-const CALM_MS = 200;
+/** A pod's veth alone makes a dozen network events. */
+const SHORTEST_REST_MS = 200;
+/** kube-proxy may rewrite a large ruleset every second: reading it again must not cost more than a tenth of the time. */
+const REST_PER_READ = 10;
 
-export function createWake(now: () => number = () => performance.now()): Wake {
-  let reasons = new Set<Domain | "objects" | "tick" | "reload">();
+const TOLD_BY_HOST: ReadonlySet<Reason> = new Set<Reason>(["network", "iptables", "nft"]);
+
+export function createWake(clock: () => number = () => performance.now()): Wake {
+  let reasons = new Set<Reason>();
   let waiting: (() => void) | undefined;
-  let lastNetwork = Number.NEGATIVE_INFINITY;
-  let delayed: NodeJS.Timeout | undefined;
-  const raise = (reason: Domain | "objects" | "tick" | "reload") => {
+  const restsUntil = new Map<Reason, number>();
+  const delayed = new Set<Reason>();
+  const raise = (reason: Reason) => {
     reasons.add(reason);
     waiting?.();
     waiting = undefined;
   };
   return {
+    now: raise,
     because: (reason) => {
-      if (reason !== "network") return raise(reason);
-      const left = lastNetwork + CALM_MS - now();
+      if (!TOLD_BY_HOST.has(reason)) return raise(reason);
+      const left = (restsUntil.get(reason) ?? 0) - clock();
       if (left <= 0) {
-        lastNetwork = now();
+        restsUntil.set(reason, clock() + SHORTEST_REST_MS);
         return raise(reason);
       }
-      if (delayed !== undefined) return undefined;
-      delayed = setTimeout(() => {
-        delayed = undefined;
-        lastNetwork = now();
-        raise("network");
+      if (delayed.has(reason)) return undefined;
+      delayed.add(reason);
+      setTimeout(() => {
+        delayed.delete(reason);
+        restsUntil.set(reason, clock() + SHORTEST_REST_MS);
+        raise(reason);
       }, left);
       return undefined;
+    },
+    rest: (domains, tookMs) => {
+      for (const domain of domains) {
+        restsUntil.set(domain, clock() + Math.max(SHORTEST_REST_MS, REST_PER_READ * tookMs));
+      }
     },
     next: async () => {
       if (reasons.size === 0) {

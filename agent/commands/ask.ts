@@ -24,7 +24,9 @@ function get(socketPath: string, path: string): Promise<unknown> {
       response.on("data", (chunk: Buffer) => chunks.push(chunk));
       response.on("end", () => {
         try {
-          resolve(JSON.parse(Buffer.concat(chunks).toString("utf8")));
+          const answer: unknown = JSON.parse(Buffer.concat(chunks).toString("utf8"));
+          if (response.statusCode === 200) resolve(answer);
+          else reject(new Error(`${socketPath}: ${String((answer as { error?: unknown } | null)?.error)}`));
         } catch (cause) {
           reject(new Error(`${socketPath}: the answer is not JSON`, { cause }));
         }

@@ -56,7 +56,8 @@ async function planFrom(config: Config, path: string): Promise<Round> {
   }
 }
 
-function planAsText({ outcome, snapshot }: Round): string {
+/** Problems, then every step; the text of `plan` and of the golden files of test/scenarios. */
+export function planAsText({ outcome, snapshot }: Pick<Round, "outcome" | "snapshot">): string {
   const problems = snapshot.problems.map(
     ({ object, path, text }) => `! ${object}${path === "" ? "" : ` ${path}`}: ${text}\n`,
   );

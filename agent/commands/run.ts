@@ -3,10 +3,12 @@
 import { follow, run as runTool } from "../../lib/exec/index.ts";
 import { monitorNetwork } from "../../lib/netlink/index.ts";
 import { createNft } from "../../lib/nftables/index.ts";
+import type { Host } from "../assemble.ts";
 import type { Config } from "../config.ts";
 import { DOMAINS } from "../inputs/host.ts";
 import type { Round } from "../loop.ts";
 import type { Domain } from "../model/facts.ts";
+import { readCounters } from "../telemetry/counters.ts";
 import { serveDebug } from "../telemetry/debug.ts";
 import { createJournal } from "../telemetry/journal.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
@@ -32,7 +34,7 @@ export async function runDaemon(config: Config): Promise<number> {
     "agentStarted",
   );
   if (host.mixed) log.warn({ chosen: host.iptablesBackend }, "iptablesBackendsMixed");
-  const status = createStatus(config, contention);
+  const status = createStatus(config, contention, () => readCounters(host.counting));
   const debug = await serveDebug(config.debugSocket, status.answer);
   const stopWatching = watchHost(wake, log);
   const tick = setInterval(() => wake.because("tick"), config.resyncSeconds * 1000);
@@ -46,6 +48,7 @@ export async function runDaemon(config: Config): Promise<number> {
   process.on("SIGHUP", () => wake.because("reload"));
 
   let failures = 0;
+  let leftoversRetired = false;
   wake.because("reload");
   for (;;) {
     const reasons = await wake.next();
@@ -59,9 +62,14 @@ export async function runDaemon(config: Config): Promise<number> {
     } else {
       journal.round(round);
       status.took(round);
-      for (const domain of loop.unverified()) wake.because(domain);
+      wake.rest(dirty, round.took.read);
+      for (const domain of loop.unverified()) wake.now(domain);
     }
     const failed = round instanceof Error || round.outcome.failures.length > 0;
+    if (!failed && !leftoversRetired) {
+      leftoversRetired = true;
+      retireLeftovers(host, log);
+    }
     failures = failed ? failures + 1 : 0;
     if (failed) retryLater(wake, failures);
     else wakeAfterContention(wake, contention);
@@ -73,6 +81,16 @@ export async function runDaemon(config: Config): Promise<number> {
   manifests.close();
   host.close();
   return 0;
+}
+
+function retireLeftovers(host: Host, log: Logger): void {
+  host.retireLeftovers().then(
+    (found) => {
+      if (found) log.warn({ inUse: host.iptablesBackend }, "leftoversRetired");
+    },
+    // The other backend's tools may not be installed; then nothing of ours is there either.
+    (error: unknown) => log.debug({ error: String(error) }, "leftoversUnknown"),
+  );
 }
 
 async function attempt(make: () => Promise<Round>): Promise<Round | Error> {

@@ -8,11 +8,11 @@ import type { Nft } from "../../lib/nftables/index.ts";
 import { normalizeTable } from "../../lib/nftables/pure.ts";
 import type { Ipset, Iptables } from "../../lib/node-iptables/index.ts";
 import type { IpSet } from "../../lib/node-iptables/pure.ts";
+import { announcedToken } from "../model/announced.ts";
 import type { Domain, HostFacts, IntentRecord, NetworkFacts, SetFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
-import { isOurSet, LEAK_TABLE } from "../model/owner.ts";
+import { isOurChain, isOurSet, LEAK_TABLE } from "../model/owner.ts";
 import { shardsFrom } from "../model/shards.ts";
-import { announcedToken } from "../sync/announce.ts";
 
 export interface HostReaders {
   readonly netlink: Pick<Netlink, "read">;
@@ -39,8 +39,8 @@ export function createHostInput(readers: HostReaders): HostInput {
       const wants = (domain: Domain) => known === undefined || dirty.has(domain);
       const [network, ipv4, ipv6, sets, nft, record] = await Promise.all([
         wants("network") ? readers.netlink.read() : known?.network,
-        wants("iptables") ? readers.iptables.save(4) : known?.iptables[4],
-        wants("iptables") ? readers.iptables.save(6) : known?.iptables[6],
+        wants("iptables") ? readers.iptables.save(4, isOurChain) : known?.iptables[4],
+        wants("iptables") ? readers.iptables.save(6, isOurChain) : known?.iptables[6],
         wants("sets") ? readers.ipset.save(isOurSet).then(shardSets) : known?.sets,
         wants("nft")
           ? readers.nft.listTable("inet", LEAK_TABLE).then((text) => normalizeTable(text ?? ""))

@@ -1,5 +1,6 @@
 // The state file: what was intended, so that a later process knows what is ours. In and out: IntentRecord.
-import { mkdir, open, readFile, rename } from "node:fs/promises";
+import { mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type IntentRecord, NOTHING_RECORDED } from "../model/facts.ts";
 import { parseAddress } from "../model/ip.ts";
@@ -26,15 +27,9 @@ export function openRecord(stateDirectory: string): RecordFile {
       return text === "" ? NOTHING_RECORDED : parseRecord(text, path);
     },
     write: async (record) => {
-      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-      const temporary = `${path}.new`;
-      const file = await open(temporary, "w", 0o600);
-      try {
-        await file.writeFile(`${JSON.stringify(record, undefined, 2)}\n`);
-      } finally {
-        await file.close();
-      }
-      await rename(temporary, path);
+      mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+      writeFileSync(`${path}.new`, `${JSON.stringify(record, undefined, 2)}\n`, { mode: 0o600 });
+      renameSync(`${path}.new`, path);
     },
   };
 }

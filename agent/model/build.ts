@@ -6,6 +6,7 @@ import { holdFor } from "./held.ts";
 import type { Address } from "./ip.ts";
 import { layoutOf, programmedMarks } from "./marks.ts";
 import { lastOf } from "./memo.ts";
+import { neighbourProblems } from "./neighbours.ts";
 import type { EgressIP, Namespace, Node, Pod, Problem } from "./objects.ts";
 import { inOrder, selectFor } from "./selection.ts";
 import type { Settings } from "./settings.ts";
@@ -34,6 +35,7 @@ export function createBuild(): Build {
   const exemptOf = lastOf(exemptFor);
   const notHeldOf = lastOf(addressesNotHeld);
   const contestedOf = lastOf(contestedProblems);
+  const neighboursOf = lastOf(neighbourProblems);
   let index: AddressIndex = NO_ADDRESSES;
   return (settings, objects, host) => {
     const layout = layoutFor(settings.markMask);
@@ -63,7 +65,12 @@ export function createBuild(): Build {
       exempt: exemptOf(settings, objects.nodes, network, record),
       notHeld: notHeldOf(egressIPs, held, objects.nodes),
       egressIPs,
-      problems: Object.freeze([...objects.problems, ...problems, ...contestedOf(index)]),
+      problems: Object.freeze([
+        ...objects.problems,
+        ...problems,
+        ...contestedOf(index),
+        ...neighboursOf(host.iptables, settings.markMask),
+      ]),
     });
   };
 }

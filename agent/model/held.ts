@@ -95,7 +95,7 @@ export function holdFor(
         linkUp: link.running,
       }),
     );
-    problems.push(...linkProblems(egressIP, address, family, link, sysctls));
+    problems.push(...linkProblems(egressIP, address, family, link, sysctls, settings.manageForwarding));
   }
   return { held: Object.freeze(held), unready: Object.freeze(unready), problems };
 }
@@ -129,6 +129,10 @@ function addressesOfNodes(
   return owners;
 }
 
+export function forwardingPath(family: 4 | 6, link: string): string {
+  return `net/ipv${family}/conf/${link}/forwarding`;
+}
+
 /** What keeps packets from leaving or replies from coming back although everything is programmed. */
 function linkProblems(
   egressIP: EgressIP,
@@ -136,13 +140,13 @@ function linkProblems(
   family: 4 | 6,
   link: Link,
   sysctls: HostFacts["sysctls"],
+  managed: boolean,
 ): readonly Problem[] {
   const texts: string[] = [];
   if (!link.running)
     texts.push(`link ${link.name} is ${link.up ? "without carrier" : "down"}: nothing can leave with it`);
-  const path = `net/ipv${family}/conf/${link.name}/forwarding`;
-  const value = sysctls[path];
-  if (value === "0") {
+  const path = forwardingPath(family, link.name);
+  if (sysctls[path] === "0" && !managed) {
     texts.push(
       `${path.replaceAll("/", ".")} is 0 and must be 1, or replies to the egress IP are dropped; see --manage-forwarding`,
     );

@@ -91,18 +91,21 @@ export function allocateMarks(
   programmed: readonly ProgrammedMark[],
   requests: readonly MarkRequest[],
 ): Marks {
-  // Rules made under another mask keep nothing: everything gets a mark under this one.
-  const valid = programmed.filter(({ mask }) => mask === layout.mask);
+  // Rules made under another mask keep nothing: everything gets a mark under this one. So does what no packet can carry.
+  const valid = programmed.filter(({ mark, mask }) => mask === layout.mask && (mark & ~mask) === 0);
   const byLink = allocateLinks(layout, valid, requests);
   const byAddress = new Map<string, number>();
   const used = new Set(valid.map(({ family, mark }) => `${family} ${mark}`));
   const kept = new Map(valid.map((entry) => [markKey(entry), entry]));
+  const taken = new Set<string>();
   const fresh: MarkRequest[] = [];
   for (const request of requests) {
     const entry = kept.get(markKey(request));
     const link = byLink.get(request.link);
-    if (entry !== undefined && link !== undefined && linkBits(layout, entry.mark) === link) {
+    const given = `${request.family} ${entry?.mark}`;
+    if (entry !== undefined && linkBits(layout, entry.mark) === link && !taken.has(given)) {
       byAddress.set(markKey(request), entry.mark);
+      taken.add(given);
     } else fresh.push(request);
   }
   for (const request of fresh) {

@@ -17,4 +17,6 @@ export interface Settings {
   readonly whenUnready: "drop" | "node-ip";
   readonly existingConnections: "keep" | "cut";
   readonly randomFully: boolean;
+  /** Turn forwarding on where a link that hosts an egress IP has it off, and off again when it hosts none. */
+  readonly manageForwarding: boolean;
 }

@@ -8,7 +8,10 @@ import { emptyShards, type Shards } from "../model/shards.ts";
 export interface PlannedSet {
   readonly name: string;
   readonly type: "hash:ip" | "hash:net";
+  /** What a set that is there is compared by. */
   readonly options: string;
+  /** Buckets to start with; the kernel grows them, so this is never compared. */
+  readonly hashsize: number;
 }
 
 export interface PlannedSets {

@@ -2,6 +2,7 @@
 // Announced when an address was gained and when its link came back; never what was found at start (known-faults BL-39).
 
 import { linkLocalFromMac } from "../../lib/frames/pure.ts";
+import { announcedToken } from "../model/announced.ts";
 import type { HostFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
 import type { Plan } from "../plan/plan.ts";
@@ -17,11 +18,6 @@ export interface AnnounceChange {
   readonly mac: string;
   /** Link-local source of the neighbour advertisement. */
   readonly source: string;
-}
-
-/** What stands for "the neighbours know": this address, on this link, with this MAC. */
-export function announcedToken(address: string, link: string, mac: string): string {
-  return `${address} ${link} ${mac}`;
 }
 
 export function announce(tools: Pick<Tools, "announcer">): Backend<AnnounceChange> {

@@ -13,6 +13,8 @@ export interface Contention {
 const WINDOW_MS = 60_000;
 /** The same line written this often in a window is a fight. */
 const FIGHT = 8;
+/** Lines that stand around every change of iptables, whatever it is. */
+const FRAME = /^(?:#|\*|COMMIT$)/;
 const FIRST_HOLD_MS = 5_000;
 const LONGEST_HOLD_MS = 60_000;
 
@@ -25,15 +27,19 @@ export function createContention(now: () => number): Contention {
   return {
     note: (backend, lines) => {
       const from = now() - WINDOW_MS;
-      for (const line of lines.slice(0, 100)) {
+      let fought: { readonly line: string; readonly times: number } | undefined;
+      for (const line of new Set(lines.filter((text) => !FRAME.test(text)).slice(0, 100))) {
         const key = `${backend}\n${line}`;
         const recent = [...(times.get(key) ?? []).filter((time) => time > from), now()];
         times.set(key, recent);
         if (recent.length < FIGHT) continue;
+        fought ??= { line, times: recent.length };
+        times.delete(key);
+      }
+      if (fought !== undefined) {
         const before = held.get(backend);
         const hold = Math.min(before === undefined ? FIRST_HOLD_MS : before.hold * 2, LONGEST_HOLD_MS);
-        held.set(backend, { line, times: recent.length, until: now() + hold, hold });
-        times.delete(key);
+        held.set(backend, { ...fought, until: now() + hold, hold });
       }
       // Keys whose window has passed would pile up with every pod that ever came by.
       if (times.size > 5_000)

@@ -13,7 +13,7 @@ export type SetChange =
 export function setLine(change: SetChange): string {
   switch (change.op) {
     case "create":
-      return `create ${change.set} ${change.planned.type} ${change.planned.options}`;
+      return `create ${change.set} ${change.planned.type} ${change.planned.options} hashsize ${change.planned.hashsize}`;
     case "add":
       return `add ${change.set} ${change.member}${change.extension === "" ? "" : ` ${change.extension}`}`;
     case "del":

@@ -1,6 +1,6 @@
 // The debug socket: HTTP on a unix socket that only root may open. In: an answer function. Out: JSON.
 import { chmod, mkdir, rm } from "node:fs/promises";
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage } from "node:http";
 import { connect } from "node:net";
 import { dirname } from "node:path";
 
@@ -13,10 +13,10 @@ export async function serveDebug(
   if (await isAnswered(path)) throw new Error(`${path}: another egressip-agent is running on this host`);
   await rm(path, { force: true });
   const server = createServer((request, response) => {
-    const url = new URL(request.url ?? "/", "http://agent");
-    const found = request.method === "GET" ? answer(url.pathname, url.searchParams) : undefined;
-    response.writeHead(found === undefined ? 404 : 200, { "content-type": "application/json" });
-    response.end(`${JSON.stringify(found ?? { error: `nothing at ${url.pathname}` })}\n`);
+    void answerTo(request, answer).then(({ status, body }) => {
+      response.writeHead(status, { "content-type": "application/json" });
+      response.end(`${JSON.stringify(body)}\n`);
+    });
   });
   // Born with the umask's mode: without this there is a moment in which anybody could connect.
   const umask = process.umask(0o177);
@@ -30,6 +30,21 @@ export async function serveDebug(
   }
   await chmod(path, 0o600);
   return { close: () => void server.close() };
+}
+
+/** A question that cannot be answered must not end the agent. */
+async function answerTo(
+  { method, url: asked = "/" }: IncomingMessage,
+  answer: (path: string, query: URLSearchParams) => unknown,
+): Promise<{ readonly status: number; readonly body: unknown }> {
+  try {
+    const url = new URL(asked, "http://agent");
+    const found = method === "GET" ? await answer(url.pathname, url.searchParams) : undefined;
+    if (found === undefined) return { status: 404, body: { error: `nothing at ${url.pathname}` } };
+    return { status: 200, body: found };
+  } catch (error) {
+    return { status: 500, body: { error: String(error) } };
+  }
 }
 
 function isAnswered(path: string): Promise<boolean> {

@@ -26,7 +26,9 @@ export function createJournal(log: Logger): Journal {
     round: ({ number, outcome, snapshot, took }) => {
       if (inputsFailing !== undefined) log.info("inputsRecovered");
       inputsFailing = undefined;
+      const failed = new Set(outcome.failures.map(({ backend, phase }) => `${backend} ${phase}`));
       for (const { phase, backend, lines } of outcome.steps) {
+        if (failed.has(`${backend} ${phase}`)) continue;
         const more = lines.length > SHOWN ? { more: lines.length - SHOWN } : {};
         log.info({ round: number, backend, phase, lines: lines.slice(0, SHOWN), ...more }, "hostChanged");
       }

@@ -5,6 +5,7 @@ import type { Round } from "../loop.ts";
 import { getFrom, sizeOf } from "../model/shards.ts";
 import type { Contention } from "../sync/contention.ts";
 import { printSteps } from "../sync/round.ts";
+import type { Counters } from "./counters.ts";
 import { type Explanation, explain } from "./explain.ts";
 
 export interface Status {
@@ -22,12 +23,18 @@ export interface ListedAddress {
   readonly link: string;
   readonly mark: string;
   readonly pods: number;
+  /** Connections it was given to since its rule was made. */
+  readonly connections: number;
   readonly reason: string;
 }
 
 const ROUNDS_KEPT = 20;
 
-export function createStatus(config: Config, contention: Pick<Contention, "list">): Status {
+export function createStatus(
+  config: Config,
+  contention: Pick<Contention, "list">,
+  counters: () => Promise<Counters>,
+): Status {
   let last: Round | undefined;
   let error: string | undefined;
   const changes: { readonly round: number; readonly at: string; readonly text: string }[] = [];
@@ -54,7 +61,8 @@ export function createStatus(config: Config, contention: Pick<Contention, "list"
       memoryMiB: Math.round(process.memoryUsage.rss() / 1048576),
       cpuSeconds: (process.cpuUsage().user + process.cpuUsage().system) / 1e6,
     }),
-    "/list": () => (last === undefined ? [] : list(last)),
+    "/list": async () => (last === undefined ? [] : list(last, await counters())),
+    "/counters": () => counters(),
     "/explain": (query): Explanation => explain(last, query.get("what") ?? ""),
     "/changes": () => changes,
   };
@@ -77,7 +85,7 @@ export function createStatus(config: Config, contention: Pick<Contention, "list"
   };
 }
 
-function list({ snapshot, plan }: Round): readonly ListedAddress[] {
+function list({ snapshot, plan }: Round, { connections }: Counters): readonly ListedAddress[] {
   const pods = new Map<string, number>();
   for (const family of [4, 6] as const) {
     for (const shard of plan.sets.served[family].shards) {
@@ -100,6 +108,7 @@ function list({ snapshot, plan }: Round): readonly ListedAddress[] {
       link,
       mark: `0x${mark.toString(16)}`,
       pods: pods.get(`${egressIP.name} ${family}`) ?? 0,
+      connections: connections[address] ?? 0,
       reason: problemOf(egressIP.name, address),
     })),
     ...snapshot.unready.map(({ egressIP, address, reason }) => ({
@@ -109,6 +118,7 @@ function list({ snapshot, plan }: Round): readonly ListedAddress[] {
       link: "",
       mark: "",
       pods: 0,
+      connections: 0,
       reason,
     })),
   ];

@@ -94,8 +94,7 @@ export function parseAddresses(json: string): {
   const addresses: LinkAddress[] = [];
   for (const item of items("ip address", json)) {
     const name = text(item["ifname"]);
-    if (name === "")
-      throw new ParseError("ip address", `a link without ifname: ${shown(item)}`);
+    if (name === "") throw new ParseError("ip address", `a link without ifname: ${shown(item)}`);
     const flags = list(item["flags"]);
     const up = flags.includes("UP");
     links.push({
@@ -207,10 +206,10 @@ const PAIRS: readonly (readonly [word: string, first: string, second: string, be
   ["dport", "dport_start", "dport_end", "-"],
   ["realms", "flow_from", "flow_to", "/"],
 ];
-const RENAMED: Readonly<Record<string, string>> = {
-  flow_to: "realms",
-  suppress_prefixlen: "suppress_prefixlength",
-};
+const RENAMED: ReadonlyMap<string, string> = new Map([
+  ["flow_to", "realms"],
+  ["suppress_prefixlen", "suppress_prefixlength"],
+]);
 const TOLD_ELSEWHERE = new Set(["priority", "table", "protocol", "action", "iif_detached"]);
 
 /** `not` first and the action last, as the words of `ip rule add` have to stand; everything else by its name. */
@@ -226,7 +225,7 @@ function ruleSelector(item: Json): string {
   }
   for (const key of Object.keys(item).sort(order)) {
     if (told.has(key)) continue;
-    const word = RENAMED[key] ?? key;
+    const word = RENAMED.get(key) ?? key;
     words.push(item[key] === null ? word : `${word} ${plain(item[key])}`);
   }
   if (item["action"] !== undefined) words.push(plain(item["action"]));

@@ -1,4 +1,5 @@
 // What to change so that chains we own hold the wanted rules, and what a change does to a ruleset. Pure.
+import { isNative } from "./native.ts";
 import { type Ruleset, type RulesetChange, sameRule } from "./ruleset.ts";
 
 /** Rules wanted in a chain that is wholly ours. */
@@ -40,7 +41,7 @@ export function diffRuleset(
       establish.push({ op: "rewrite", table, chain, rules });
       continue;
     }
-    const edit = editRules(current.rules, rules);
+    const edit = current.rules.some(isNative) ? "rewrite" : editRules(current.rules, rules);
     if (edit === "rewrite") {
       establish.push({ op: "rewrite", table, chain, rules });
       continue;
@@ -52,8 +53,11 @@ export function diffRuleset(
     const rules = observed.get(table)?.get(chain)?.rules ?? [];
     const copies = rules.filter((candidate) => sameRule(candidate, rule)).length;
     const first = rules[0];
-    if (copies === 1 && first !== undefined && sameRule(first, rule)) continue;
-    establish.push({ op: "hoist", table, chain, rule, copies });
+    const isFirst = first !== undefined && sameRule(first, rule);
+    // iptables cannot look past a native rule for what to delete: a copy behind one stays, and does nothing.
+    const deletable = !rules.some(isNative);
+    if (isFirst && (copies === 1 || !deletable)) continue;
+    establish.push({ op: "hoist", table, chain, rule, copies: deletable ? copies : 0 });
   }
   retire.push(...staleJumps(observed, wanted.jumps, owned), ...staleChains(observed, wanted.chains, owned));
   return { establish: byTable(establish), retire: byTable(retire) };
@@ -152,29 +156,38 @@ export function applyToRuleset(ruleset: Ruleset, changes: readonly RulesetChange
   return next;
 }
 
-function applyOne(table: Map<string, { policy: string; rules: string[] }>, change: RulesetChange): void {
-  if (change.op === "rewrite") {
-    table.set(change.chain, { policy: "-", rules: [...change.rules] });
-    return;
-  }
-  const chain = table.get(change.chain);
-  if (chain === undefined) throw new Error(`${change.table}: no chain ${change.chain}`);
+type EditableTable = Map<string, { policy: string; rules: string[] }>;
+
+function applyOne(table: EditableTable, change: RulesetChange): void {
   switch (change.op) {
-    case "insert":
-      if (change.at > chain.rules.length + 1) throw new Error(`${change.chain}: index ${change.at} too big`);
-      chain.rules.splice(change.at - 1, 0, change.rule);
+    case "rewrite":
+      table.set(change.chain, { policy: "-", rules: [...change.rules] });
       return;
+    case "insert": {
+      const rules = rulesOf(table, change);
+      if (change.at > rules.length + 1) throw new Error(`${change.chain}: index ${change.at} too big`);
+      rules.splice(change.at - 1, 0, change.rule);
+      return;
+    }
     case "delete":
-      removeFirst(chain.rules, change.rule);
+      removeFirst(rulesOf(table, change), change.rule);
       return;
-    case "hoist":
-      for (let i = 0; i < change.copies; i++) removeFirst(chain.rules, change.rule);
-      chain.rules.unshift(change.rule);
+    case "hoist": {
+      const rules = rulesOf(table, change);
+      for (let i = 0; i < change.copies; i++) removeFirst(rules, change.rule);
+      rules.unshift(change.rule);
       return;
+    }
     case "remove":
       table.delete(change.chain);
       return;
   }
+}
+
+function rulesOf(table: EditableTable, change: RulesetChange): string[] {
+  const chain = table.get(change.chain);
+  if (chain === undefined) throw new Error(`${change.table}: no chain ${change.chain}`);
+  return chain.rules;
 }
 
 function removeFirst(rules: string[], rule: string): void {

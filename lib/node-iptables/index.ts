@@ -1,6 +1,16 @@
 // iptables and ipset on this host. In: text for -restore. Out: parsed -save. Two spawns at most per call, never per rule.
 import type { Run } from "../exec/index.ts";
-import { type IpSet, parseSave, parseSets, type Ruleset } from "./pure.ts";
+import {
+  type Chain,
+  hiddenTables,
+  type IpSet,
+  parseCounters,
+  parseNftTable,
+  parseSave,
+  parseSets,
+  type RuleCounter,
+  type Ruleset,
+} from "./pure.ts";
 
 export { ParseError } from "./errors.ts";
 
@@ -11,8 +21,14 @@ export type Family = 4 | 6;
 const LOCK_WAIT_SECONDS = 5;
 
 export interface Iptables {
-  /** All tables of one family. Throws ToolError, ParseError. */
-  save(family: Family): Promise<Ruleset>;
+  /**
+   * All tables of one family. Of a table that iptables-nft-save leaves out because of somebody's native nft rule, the
+   * chains that `exact` names are listed one by one, and the others are what nft tells of them (see native.ts).
+   * Throws ToolError, ParseError.
+   */
+  save(family: Family, exact: (table: string, chain: string) => boolean): Promise<Ruleset>;
+  /** Packets that each rule has seen, of all tables. */
+  counters(family: Family): Promise<readonly RuleCounter[]>;
   /** One transaction per table; the rest of the tables stays (`--noflush`). Throws ToolError naming the bad line. */
   restore(family: Family, text: string): Promise<void>;
 }
@@ -21,12 +37,44 @@ export function createIptables(run: Run, backend: Backend): Iptables {
   const command = (family: Family, verb: string) =>
     `${family === 4 ? "iptables" : "ip6tables"}-${backend}-${verb}`;
   return {
-    save: async (family) => parseSave((await run(command(family, "save"), [])).stdout),
+    save: async (family, exact) => {
+      const { stdout } = await run(command(family, "save"), []);
+      const hidden = hiddenTables(stdout);
+      const shown = parseSave(stdout);
+      if (hidden.length === 0) return shown;
+      const found = hidden.map(
+        async (table) => [table, await readHidden(run, family, table, exact)] as const,
+      );
+      return new Map([...shown, ...(await Promise.all(found))]);
+    },
+    counters: async (family) => parseCounters((await run(command(family, "save"), ["-c"])).stdout),
     restore: async (family, text) => {
       const wait = backend === "legacy" ? ["-w", String(LOCK_WAIT_SECONDS)] : [];
       await run(command(family, "restore"), ["--noflush", ...wait], { input: text });
     },
   };
+}
+
+async function readHidden(
+  run: Run,
+  family: Family,
+  table: string,
+  exact: (table: string, chain: string) => boolean,
+): Promise<ReadonlyMap<string, Chain>> {
+  const listed = await run("nft", ["--json", "list", "table", family === 4 ? "ip" : "ip6", table]);
+  const chains = new Map(parseNftTable(listed.stdout));
+  const command = family === 4 ? "iptables-nft" : "ip6tables-nft";
+  const ours = [...chains.keys()].filter((chain) => exact(table, chain));
+  const read = ours.map(async (chain) => {
+    // Status 1: this is the chain with the native rule in it. What nft tells of it then has to do.
+    const { exitCode, stdout } = await run(command, ["-t", table, "-S", chain], { okExitCodes: [0, 1] });
+    if (exitCode !== 0) return;
+    const rules = stdout.split("\n").filter((line) => line.startsWith("-A "));
+    const parsed = parseSave([`*${table}`, `:${chain} - [0:0]`, ...rules].join("\n"));
+    chains.set(chain, parsed.get(table)?.get(chain) as Chain);
+  });
+  await Promise.all(read);
+  return chains;
 }
 
 export interface Ipset {
@@ -57,7 +105,10 @@ export async function detectBackend(
       const saved = await run(`iptables-${backend}-save`, [], { okExitCodes: [0, 1, 127] }).catch(
         () => undefined,
       );
-      return saved === undefined ? 0 : (saved.stdout.match(/^:(?!EGRESSIP-)\S+ - /gm) ?? []).length;
+      if (saved === undefined) return 0;
+      // A table that is not shown may hold anything; only a table in use gets rules that hide it.
+      const { stdout } = saved;
+      return (stdout.match(/^:(?!EGRESSIP-)\S+ - /gm) ?? []).length + hiddenTables(stdout).length;
     }),
   );
   const mixed = (nft ?? 0) > 0 && (legacy ?? 0) > 0;

@@ -8,12 +8,15 @@ export {
   type WantedJump,
 } from "./edit.ts";
 export { ParseError } from "./errors.ts";
+export { isNative, parseNftTable } from "./native.ts";
 export {
   type Chain,
   canonicalRule,
-  linesOf,
+  hiddenTables,
+  parseCounters,
   parseSave,
   printRestore,
+  type RuleCounter,
   type Ruleset,
   type RulesetChange,
   sameRule,

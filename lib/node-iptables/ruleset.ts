@@ -11,16 +11,25 @@ export interface Chain {
 /** Table name to chain name to chain; a table that does not exist is not a key. */
 export type Ruleset = ReadonlyMap<string, ReadonlyMap<string, Chain>>;
 
+/** Tables that iptables-nft-save left out, with status 0, because a rule in them is none of iptables'. */
+export function hiddenTables(text: string): readonly string[] {
+  return [...text.matchAll(/^# Table `(\S+)' is incompatible, use 'nft' tool\.$/gm)].map(
+    (found) => found[1] as string,
+  );
+}
+
 /**
  * Parses the output of iptables-save or ip6tables-save, nft or legacy, with or without counters.
+ * A table that was left out (see hiddenTables) is missing here as if it did not exist.
  * Throws ParseError on a line of another shape.
  */
-export function parseSave(text: string): Ruleset {
+export function parseSave(saved: string): Ruleset {
   const tables = new Map<string, Map<string, { policy: string; rules: string[] }>>();
   let table: Map<string, { policy: string; rules: string[] }> | undefined;
   let number = 0;
-  for (const line of text.split("\n")) {
-    number++;
+  const lines = saved.split("\n");
+  while (number < lines.length) {
+    const line = lines[number++] as string;
     if (line === "" || line.startsWith("#") || line === "COMMIT") continue;
     if (line.startsWith("*")) {
       const name = line.slice(1).trim();
@@ -33,12 +42,43 @@ export function parseSave(text: string): Ruleset {
       table.set(declared[1] as string, { policy: declared[2] as string, rules: [] });
       continue;
     }
-    const rule = /^(?:\[\d+:\d+\] )?-A (\S+) ?(.*)$/.exec(line);
+    const rule = /^(?:\[\d+:\d+\] )?-A (\S+) ?(.*)$/s.exec(line);
     const chain = rule === null ? undefined : table?.get(rule[1] as string);
     if (rule === null || chain === undefined) throw new ParseError("iptables-save", number, line);
-    chain.rules.push(rule[2] as string);
+    // A comment may hold newlines, and is printed with them.
+    const start = number;
+    let text = rule[2] as string;
+    while (isOpen(text)) {
+      if (number === lines.length) throw new ParseError("iptables-save", start, line);
+      text += `\n${lines[number++]}`;
+    }
+    chain.rules.push(text);
   }
   return tables;
+}
+
+/** Whether a quoted word has begun and not ended; iptables puts a backslash before a quote or backslash in it. */
+function isOpen(rule: string): boolean {
+  return rule.includes('"') && (rule.replace(/\\./gs, "").split('"').length - 1) % 2 === 1;
+}
+
+export interface RuleCounter {
+  readonly table: string;
+  readonly chain: string;
+  readonly rule: string;
+  readonly packets: number;
+}
+
+/** Counters of all rules in the output of `iptables-save -c`. */
+export function parseCounters(text: string): readonly RuleCounter[] {
+  let table = "";
+  const counters: RuleCounter[] = [];
+  for (const line of text.split("\n")) {
+    if (line.startsWith("*")) table = line.slice(1).trim();
+    const [, packets, chain = "", rule = ""] = /^\[(\d+):\d+\] -A (\S+) ?(.*)$/.exec(line) ?? [];
+    if (packets !== undefined) counters.push({ table, chain, rule, packets: Number(packets) });
+  }
+  return counters;
 }
 
 /**
@@ -85,7 +125,7 @@ export type RulesetChange =
     };
 
 /** The iptables-restore lines of one change, without table and COMMIT. */
-export function linesOf(change: RulesetChange): readonly string[] {
+function linesOf(change: Exclude<RulesetChange, { op: "remove" }>): readonly string[] {
   const { chain } = change;
   switch (change.op) {
     case "rewrite":
@@ -95,8 +135,6 @@ export function linesOf(change: RulesetChange): readonly string[] {
       return [`-I ${chain} ${change.at} ${change.rule}`];
     case "delete":
       return [`-D ${chain} ${change.rule}`];
-    case "remove":
-      return [`-F ${chain}`, `-X ${chain}`];
     case "hoist":
       return [
         ...Array.from({ length: change.copies }, () => `-D ${chain} ${change.rule}`),
@@ -109,14 +147,25 @@ export function linesOf(change: RulesetChange): readonly string[] {
 export function printRestore(changes: readonly RulesetChange[]): string {
   const out: string[] = [];
   let table: string | undefined;
+  // Chains go when all of them are empty: one may hold the last jump to another.
+  let removed: string[] = [];
+  const flush = () => {
+    out.push(...removed.map((chain) => `-X ${chain}`));
+    removed = [];
+  };
   for (const change of changes) {
+    if (change.table !== table || change.op !== "remove") flush();
     if (change.table !== table) {
       if (table !== undefined) out.push("COMMIT");
       table = change.table;
       out.push(`*${table}`);
     }
-    out.push(...linesOf(change));
+    if (change.op === "remove") {
+      out.push(`-F ${change.chain}`);
+      removed.push(change.chain);
+    } else out.push(...linesOf(change));
   }
+  flush();
   if (table !== undefined) out.push("COMMIT");
   return out.length === 0 ? "" : `${out.join("\n")}\n`;
 }

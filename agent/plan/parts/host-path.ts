@@ -1,5 +1,7 @@
 // The host path: pods reach the kernel through the management port and leave with their egress IP. Pure.
 // One set lookup and one mark rule whatever the number of pods; README "The host path" has the picture.
+
+import { forwardingPath } from "../../model/held.ts";
 import { lastOf } from "../../model/memo.ts";
 import { sizeOf } from "../../model/shards.ts";
 import type { Held, Snapshot } from "../../model/snapshot.ts";
@@ -52,7 +54,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
     const idle = held.length === 0 && sizeOf(served[4]) === 0 && sizeOf(served[6]) === 0;
     if (idle) return { ...nothing, addresses: addresses(held, snapshot.notHeld) };
     return {
-      sysctls: sysctls(settings.managementPort, held),
+      sysctls: sysctls(settings, held),
       sets: { ...setsOf(snapshot.exempt), served },
       routes: routes(settings.managementPort, held, snapshot.host.network),
       rules: rules(layout, held),
@@ -69,10 +71,14 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
  * Replies come in by a link that is not main's way to the sender. `src_valid_mark` lets the reverse path look-up use the
  * restored mark; loose filtering on the management port is what the reference sets too (section D, H9).
  */
-function sysctlsOf(managementPort: string, held: readonly Held[]): Plan["sysctls"] {
-  if (!held.some(({ family }) => family === 4)) return nothing.sysctls;
-  return Object.freeze({
-    "net/ipv4/conf/all/src_valid_mark": "1",
-    [`net/ipv4/conf/${managementPort}/rp_filter`]: "2",
-  });
+function sysctlsOf(settings: Snapshot["settings"], held: readonly Held[]): Plan["sysctls"] {
+  const wanted: Record<string, string> = {};
+  if (held.some(({ family }) => family === 4)) {
+    wanted["net/ipv4/conf/all/src_valid_mark"] = "1";
+    wanted[`net/ipv4/conf/${settings.managementPort}/rp_filter`] = "2";
+  }
+  if (settings.manageForwarding) {
+    for (const { family, link } of held) wanted[forwardingPath(family, link)] = "1";
+  }
+  return Object.freeze(wanted);
 }

@@ -11,6 +11,9 @@ import { mapShards, type Shard, type Shards } from "../../model/shards.ts";
 import type { Held, Snapshot } from "../../model/snapshot.ts";
 import type { PlannedSets } from "../plan.ts";
 
+/** Growing from the kernel's 1,024 while 5,000 pods are added costs as much as adding them; this is 128 KiB. */
+const POD_BUCKETS = 16384;
+
 /** Far above any node's pods; the kernel allocates by what is in it. */
 const MAX_PODS = 1048576;
 
@@ -18,8 +21,18 @@ export function exemptSetsOf(exempt: Snapshot["exempt"]): Omit<PlannedSets, "ser
   const sets = ([4, 6] as const).flatMap((family) => {
     const inet = family === 4 ? "family inet" : "family inet6";
     return [
-      { name: servedSet(family), type: "hash:ip", options: `${inet} maxelem ${MAX_PODS} skbinfo` } as const,
-      { name: exemptSet(family), type: "hash:net", options: `${inet} maxelem 65536` } as const,
+      {
+        name: servedSet(family),
+        type: "hash:ip",
+        options: `${inet} maxelem ${MAX_PODS} skbinfo`,
+        hashsize: POD_BUCKETS,
+      } as const,
+      {
+        name: exemptSet(family),
+        type: "hash:net",
+        options: `${inet} maxelem 65536`,
+        hashsize: 1024,
+      } as const,
     ];
   });
   return Object.freeze({ sets, exempt });
