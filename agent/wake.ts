@@ -46,7 +46,7 @@ export function createWake(clock: () => number = () => performance.now()): Wake 
         delayed.delete(reason);
         restsUntil.set(reason, clock() + SHORTEST_REST_MS);
         raise(reason);
-      }, left);
+      }, left).unref();
       return undefined;
     },
     rest: (domains, tookMs) => {

@@ -53,7 +53,8 @@ export function createBuild(): Build {
       record,
       programmed,
     );
-    index = indexAddresses(index, selectOf(settings.node, egressIPs, objects.namespaces)(objects.pods));
+    const select = selectOf(settings.node, egressIPs, objects.namespaces, objects.nodes);
+    index = indexAddresses(index, select(objects.pods));
     return Object.freeze({
       settings,
       layout,

@@ -155,3 +155,8 @@ function allocateLinks(
 export function hex(value: number): string {
   return `0x${value.toString(16)}`;
 }
+
+/** How an entry of the set of pods carries a mark: the extension as `ipset save` prints it. */
+export function markEntry(mark: number, mask: number): string {
+  return `skbmark ${hex(mark)}/${hex(mask)}`;
+}

@@ -1,9 +1,9 @@
 // Which egress IP object gives a pod its address: a total order, the same on every node and after every restart. Pure.
 import { familyOf } from "./ip.ts";
-import { perObject } from "./memo.ts";
-import type { EgressIP, Namespace, Pod } from "./objects.ts";
+import { lastOf } from "./memo.ts";
+import type { EgressIP, Namespace, Node, Pod } from "./objects.ts";
 import { matches } from "./select.ts";
-import { mapShards, type Shard, type Shards } from "./shards.ts";
+import { fromShards, type Shard, type Shards, shardwise } from "./shards.ts";
 
 /** A pod that at least one EgressIP selects. */
 export interface SelectedPod {
@@ -30,7 +30,9 @@ export function selectFor(
   node: string,
   egressIPs: readonly EgressIP[],
   namespaces: ReadonlyMap<string, Namespace>,
+  nodes: ReadonlyMap<string, Node>,
 ): Select {
+  const ofNodes = addressesOfNodes(nodes);
   const ordered = [...egressIPs].sort(inOrder);
   const byNamespace = new Map<string, readonly EgressIP[]>();
   for (const namespace of namespaces.values()) {
@@ -41,13 +43,15 @@ export function selectFor(
     const candidates = byNamespace.get(pod.namespace);
     if (candidates === undefined || pod.hostNetwork || pod.finished || pod.addresses.length === 0)
       return undefined;
+    // Whatever its spec says: with a node's address its entry would move that node's own traffic (known-faults BL-17).
+    if (pod.addresses.some((address) => ofNodes.has(address))) return undefined;
     const [by, ...others] = candidates.filter((egressIP) => matches(egressIP.podSelector, pod.labels));
     if (by === undefined) return undefined;
     // A pod elsewhere matters here only when its packets are sent here.
     if (pod.node !== node && !by.assignments.some((assignment) => assignment.node === node)) return undefined;
     return Object.freeze({ pod, by, others });
   };
-  const perShard = perObject((shard: Shard<Pod>): Shard<SelectedPod> => {
+  const perShard = shardwise((shard: Shard<Pod>): Shard<SelectedPod> => {
     const out = new Map<string, SelectedPod>();
     for (const [key, pod] of shard) {
       const selected = select(pod);
@@ -55,7 +59,17 @@ export function selectFor(
     }
     return out;
   });
-  return (pods) => mapShards(pods, perShard);
+  const joined = lastOf(fromShards<SelectedPod>);
+  return (pods) => joined(perShard(pods));
+}
+
+function addressesOfNodes(nodes: ReadonlyMap<string, Node>): ReadonlySet<string> {
+  return new Set(
+    [...nodes.values()].flatMap(({ internalAddresses, hostCidrs }) => [
+      ...internalAddresses,
+      ...hostCidrs.map(({ address }) => address),
+    ]),
+  );
 }
 
 /** The addresses of a selected pod for which its EgressIP speaks: only the families it asks for. */

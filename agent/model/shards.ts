@@ -54,16 +54,34 @@ export function shardsFrom<V>(entries: Iterable<readonly [string, V]>): Shards<V
   return withEntries(emptyShards<V>(), entries);
 }
 
-/** Maps shard by shard; `derive` is called only for shards it has not seen (see memoByIdentity). */
-export function mapShards<V, W>(map: Shards<V>, derive: (shard: Shard<V>) => Shard<W>): Shards<W> {
-  let same = true;
-  const shards = map.shards.map((shard) => {
-    if (shard.size === 0) return EMPTY_SHARD;
-    const made = derive(shard);
-    if ((made as unknown) !== shard) same = false;
-    return made.size === 0 ? EMPTY_SHARD : made;
-  });
-  return same ? (map as unknown as Shards<W>) : Object.freeze({ shards });
+/**
+ * Derives something from each shard, and again only from shards that are not the ones of the last call. The list is the
+ * same list when none is. What the memory decides is how much is worked out, never what comes out.
+ */
+export function shardwise<V, R>(derive: (shard: Shard<V>) => R): (map: Shards<V>) => readonly R[] {
+  let last: { readonly shards: readonly Shard<V>[]; readonly results: readonly R[] } | undefined;
+  const ofEmpty = derive(EMPTY_SHARD);
+  return ({ shards }) => {
+    if (last?.shards === shards) return last.results;
+    const before = last;
+    let same = before !== undefined;
+    const results = shards.map((shard, index) => {
+      if (before !== undefined && before.shards[index] === shard) return before.results[index] as R;
+      same = false;
+      return shard.size === 0 ? ofEmpty : derive(shard);
+    });
+    last = { shards, results: same && before !== undefined ? before.results : results };
+    return last.results;
+  };
+}
+
+/** One shard each, made from a map of the same cut. */
+export function fromShards<V>(shards: readonly Shard<V>[]): Shards<V> {
+  return Object.freeze({ shards: shards.map((shard) => (shard.size === 0 ? EMPTY_SHARD : shard)) });
+}
+
+export function isEmpty(map: Shards<unknown>): boolean {
+  return map.shards.every((shard) => shard.size === 0);
 }
 
 /** Calls back for each key whose value differs, with both values; `undefined` is absent. Skips shards that are the same. */

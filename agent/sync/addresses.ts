@@ -2,6 +2,7 @@
 // Always /32 or /128: with promote_secondaries=0 taking a wider one away would take the node's own with it (BL-41).
 import type { LinkAddress } from "../../lib/netlink/pure.ts";
 import type { HostFacts } from "../model/facts.ts";
+import { byCodeUnit } from "../model/names.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
 import type { Tools } from "./tools.ts";
@@ -55,6 +56,7 @@ function stale(plan: Plan, facts: HostFacts): readonly AddressChange[] {
         recorded.has(keyOf(entry)) ||
         (plan.addresses.notHeld.has(entry.address) && !loopbacks.has(entry.link)),
     )
+    .sort((a, b) => byCodeUnit(keyOf(a), keyOf(b)))
     .map(({ link, address, family }) => ({ op: "del", link, address, family }));
 }
 

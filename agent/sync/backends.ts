@@ -1,6 +1,6 @@
 // All backends in the order in which they establish; they retire in reverse. The order is the safety argument:
 // a pod that is newly selected is in the set, and thereby held back, before anything steers it; the way out is complete
-// (table, rule, guard, SNAT, recorded intent, address, announcement) before an entry that already has a mark gets another.
+// (table, rule, guard, SNAT, recorded intent, address, announcement) before an entry gets a mark that is new, or another one.
 import { addresses } from "./addresses.ts";
 import { announce } from "./announce.ts";
 import type { AnyBackend } from "./backend.ts";

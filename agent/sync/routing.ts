@@ -2,6 +2,7 @@
 // Only what carries our protocol number is ever touched.
 import { type Route, type Rule, routeSlot, routeWords, ruleWords } from "../../lib/netlink/pure.ts";
 import type { HostFacts } from "../model/facts.ts";
+import { byCodeUnit } from "../model/names.ts";
 import { ROUTE_PROTOCOL } from "../model/owner.ts";
 import type { Backend, Diff } from "./backend.ts";
 import type { Tools } from "./tools.ts";
@@ -47,6 +48,7 @@ function diffRoutes(wanted: readonly Route[], observed: readonly Route[]): Diff<
     establish: wanted.filter((route) => !there.has(keyed(route))).map((route) => ({ op: "replace", route })),
     retire: observed
       .filter((route) => !wantedKeys.has(keyed(route)) && !slots.has(routeSlot(route)))
+      .sort((a, b) => byCodeUnit(keyed(a), keyed(b)))
       .map((route) => ({ op: "del", route })),
   };
 }
@@ -71,7 +73,10 @@ function diffRules(wanted: readonly Rule[], observed: readonly Rule[]): Diff<Rou
       ...missing.map((rule) => ({ op: "add", rule }) as const),
       ...inTheWay.map((rule) => ({ op: "del", rule }) as const),
     ],
-    retire: stale.filter((rule) => !inTheWay.includes(rule)).map((rule) => ({ op: "del", rule })),
+    retire: stale
+      .filter((rule) => !inTheWay.includes(rule))
+      .sort((a, b) => byCodeUnit(key(a), key(b)))
+      .map((rule) => ({ op: "del", rule })),
   };
 }
 

@@ -1,4 +1,6 @@
 // What differs between the pods in the sets and the pods that should be: asked by three backends, worked out once. Pure.
+import type { HostFacts } from "../model/facts.ts";
+import { markEntry, programmedMarks } from "../model/marks.ts";
 import { byCodeUnit } from "../model/names.ts";
 import { compareShards, type Shards } from "../model/shards.ts";
 
@@ -32,4 +34,17 @@ export function servedDiff(observed: Shards<string>, wanted: Shards<string>): Se
   remembered.set(observed, ofObserved);
   ofObserved.set(wanted, diff);
   return diff;
+}
+
+/**
+ * Entries of one family whose SNAT rule is there. A new pod gets its mark at once only when it is one of these: with a mark
+ * that nothing translates yet it would leave a link that is steered to already with the node's address, and after a crash
+ * the mark could be given to another egress IP. Any other waits as "selected, not ready" until steering.
+ */
+export function translatedEntries(iptables: HostFacts["iptables"], family: 4 | 6): ReadonlySet<string> {
+  return new Set(
+    programmedMarks(iptables)
+      .filter((entry) => entry.family === family)
+      .map(({ mark, mask }) => markEntry(mark, mask)),
+  );
 }

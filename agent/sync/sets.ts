@@ -1,5 +1,6 @@
 // The sets themselves, exempt destinations, and pods that are newly selected. In: plan, facts. Out: `ipset restore` lines.
-// New pods come first of all backends: with an entry the guard holds them back until their way out is complete.
+// New pods come first of all backends: with an entry the guard holds them back until their way out is complete. One whose
+// egress IP is not translated yet enters without its mark, which steering gives it at the end.
 
 import type { HostFacts, SetFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
@@ -7,7 +8,7 @@ import { exemptSet, isOurSet, servedSet } from "../model/owner.ts";
 import { adoptShards, emptyShards, entriesOf, getFrom } from "../model/shards.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
-import { servedDiff } from "./served-diff.ts";
+import { servedDiff, translatedEntries } from "./served-diff.ts";
 import { predictSets, type SetChange, setLine } from "./set-lines.ts";
 import type { Tools } from "./tools.ts";
 
@@ -16,7 +17,7 @@ const FAMILIES = [4, 6] as const;
 export function sets(tools: Pick<Tools, "ipset">): Backend<SetChange> {
   return {
     name: "sets",
-    reads: { plan: ["sets"], facts: ["sets"] },
+    reads: { plan: ["sets"], facts: ["sets", "iptables"] },
     verifies: undefined,
     diff: (plan, facts) => ({
       establish: [...creates(plan, facts), ...adds(plan, facts)],
@@ -45,8 +46,9 @@ function adds(plan: Plan, facts: HostFacts): readonly SetChange[] {
         changes.push({ op: "add", set: exempt, member, extension: "" });
     }
     const served = servedSet(family);
-    for (const [member, extension] of servedDiff(membersOf(facts, served), plan.sets.served[family]).added) {
-      changes.push({ op: "add", set: served, member, extension });
+    const translated = translatedEntries(facts.iptables, family);
+    for (const [member, entry] of servedDiff(membersOf(facts, served), plan.sets.served[family]).added) {
+      changes.push({ op: "add", set: served, member, extension: translated.has(entry) ? entry : "" });
     }
   }
   return changes;

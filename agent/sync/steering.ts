@@ -1,11 +1,11 @@
-// Pods that already have an entry: another egress IP for them, or none any more. In: plan, facts. Out: `ipset restore` lines.
+// Pods' marks: for those that entered without one, another one, or no entry any more. In: plan, facts. Out: `ipset restore` lines.
 // Last to establish, so a pod is steered to a way out only when that is complete; first to retire, so nothing is taken away
 // under a pod that is still steered to it.
 import type { HostFacts } from "../model/facts.ts";
 import { servedSet } from "../model/owner.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
-import { servedDiff } from "./served-diff.ts";
+import { servedDiff, translatedEntries } from "./served-diff.ts";
 import { predictSets, type SetChange, setLine } from "./set-lines.ts";
 import { membersOf } from "./sets.ts";
 import type { Tools } from "./tools.ts";
@@ -13,7 +13,7 @@ import type { Tools } from "./tools.ts";
 export function steering(tools: Pick<Tools, "ipset">): Backend<SetChange> {
   return {
     name: "steering",
-    reads: { plan: ["sets"], facts: ["sets"] },
+    reads: { plan: ["sets"], facts: ["sets", "iptables"] },
     verifies: undefined,
     diff: (plan, facts) => {
       const establish: SetChange[] = [];
@@ -37,12 +37,17 @@ function changesOf(
   retire: SetChange[],
 ): void {
   const set = servedSet(family);
-  if (!facts.sets.has(set)) return;
   if (!plan.sets.sets.some(({ name }) => name === set)) {
     if (membersOf(facts, set).shards.some((shard) => shard.size > 0)) retire.push({ op: "flush", set });
     return;
   }
-  const { changed, removed } = servedDiff(membersOf(facts, set), plan.sets.served[family]);
-  establish.push(...changed.map(([member, extension]) => ({ op: "add", set, member, extension }) as const));
+  const { added, changed, removed } = servedDiff(membersOf(facts, set), plan.sets.served[family]);
+  const translated = translatedEntries(facts.iptables, family);
+  const waiting = added.filter(([, entry]) => entry !== "" && !translated.has(entry));
+  establish.push(
+    ...[...waiting, ...changed].map(
+      ([member, extension]) => ({ op: "add", set, member, extension }) as const,
+    ),
+  );
   retire.push(...removed.map((member) => ({ op: "del", set, member }) as const));
 }

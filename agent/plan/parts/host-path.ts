@@ -3,7 +3,7 @@
 
 import { forwardingPath } from "../../model/held.ts";
 import { lastOf } from "../../model/memo.ts";
-import { sizeOf } from "../../model/shards.ts";
+import { isEmpty } from "../../model/shards.ts";
 import type { Held, Snapshot } from "../../model/snapshot.ts";
 import { nothing, type Plan } from "../plan.ts";
 import { guardRules } from "./guard.ts";
@@ -51,7 +51,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
     const { settings, layout } = snapshot;
     const held = heldHere(snapshot.held);
     const served = entriesOf(settings, held, snapshot.served.claims, layout.mask);
-    const idle = held.length === 0 && sizeOf(served[4]) === 0 && sizeOf(served[6]) === 0;
+    const idle = held.length === 0 && isEmpty(served[4]) && isEmpty(served[6]);
     if (idle) return { ...nothing, addresses: addresses(held, snapshot.notHeld) };
     return {
       sysctls: sysctls(settings, held),

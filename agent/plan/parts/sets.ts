@@ -2,12 +2,12 @@
 
 import type { Claims } from "../../model/address-index.ts";
 import { type Address, familyOf } from "../../model/ip.ts";
-import { hex } from "../../model/marks.ts";
-import { perObject } from "../../model/memo.ts";
+import { markEntry } from "../../model/marks.ts";
+import { lastOf } from "../../model/memo.ts";
 import { exemptSet, servedSet } from "../../model/owner.ts";
 import type { SelectedPod } from "../../model/selection.ts";
 import type { Settings } from "../../model/settings.ts";
-import { mapShards, type Shard, type Shards } from "../../model/shards.ts";
+import { fromShards, type Shard, type Shards, shardwise } from "../../model/shards.ts";
 import type { Held, Snapshot } from "../../model/snapshot.ts";
 import type { PlannedSets } from "../plan.ts";
 
@@ -40,30 +40,21 @@ export function exemptSetsOf(exempt: Snapshot["exempt"]): Omit<PlannedSets, "ser
 
 export type ServedEntries = PlannedSets["served"];
 
-/** What the sets say for each selected address; it remembers per shard until the egress IPs change. */
+/** What the sets say for each selected address; made again as a whole only when the egress IPs change. */
 export function servedEntries(): (
   settings: Settings,
   held: readonly Held[],
   claims: Shards<Claims>,
   mask: number,
 ) => ServedEntries {
-  let last:
-    | {
-        readonly settings: Settings;
-        readonly held: readonly Held[];
-        readonly perShard: (shard: Shard<Claims>) => Entries;
-      }
-    | undefined;
-  return (settings, held, claims, mask) => {
-    if (last === undefined || last.settings !== settings || last.held !== held) {
-      last = { settings, held, perShard: perObject(entriesFor(settings, held, mask)) };
-    }
-    const { perShard } = last;
-    return {
-      4: mapShards(claims, (shard) => perShard(shard)[4]),
-      6: mapShards(claims, (shard) => perShard(shard)[6]),
-    };
-  };
+  const perShardFor = lastOf((settings: Settings, held: readonly Held[], mask: number) =>
+    shardwise(entriesFor(settings, held, mask)),
+  );
+  const joined = lastOf((entries: readonly Entries[]) => ({
+    4: fromShards(entries.map((entry) => entry[4])),
+    6: fromShards(entries.map((entry) => entry[6])),
+  }));
+  return (settings, held, claims, mask) => joined(perShardFor(settings, held, mask)(claims));
 }
 
 interface Entries {
@@ -79,7 +70,7 @@ function entriesFor(
   const extensions = { 4: new Map<string, string>(), 6: new Map<string, string>() };
   for (const { family, egressIP, mark } of held) {
     if (!extensions[family].has(egressIP.name)) {
-      extensions[family].set(egressIP.name, `skbmark ${hex(mark)}/${hex(mask)}`);
+      extensions[family].set(egressIP.name, markEntry(mark, mask));
     }
   }
   // Without a mark the entry still tells the guard that this pod is selected: it waits instead of leaking.
