@@ -188,7 +188,7 @@ class Folder implements Files {
   async #look(name: string): Promise<Look> {
     try {
       // Opening a pipe would wait for its writer, so not blocking; and what it is, is asked of what was opened.
-      await using file = await open(this.#pathOf(name), constants.O_RDONLY);
+      await using file = await open(this.#pathOf(name), constants.O_RDONLY | constants.O_NONBLOCK);
       const stats = await file.stat();
       if (!stats.isFile()) return { name, is: "gone" };
       const stamp = Date.now() - stats.mtimeMs < clockTickMs ? "" : stampText(stats);

@@ -70,11 +70,9 @@ function keyOf({ link, address }: { readonly link: string; readonly address: str
 
 function predict(facts: HostFacts, changes: readonly AddressChange[]): HostFacts {
   if (changes.length === 0) return facts;
-  let current = facts.network.addresses;
-  for (const change of changes) {
-    current = current.filter((entry) => !(alone(entry) && keyOf(entry) === keyOf(change)));
-    if (change.op === "replace") current = [...current, added(change)];
-  }
+  const changed = new Set(changes.map(keyOf));
+  const others = facts.network.addresses.filter((entry) => !(alone(entry) && changed.has(keyOf(entry))));
+  const current = [...others, ...changes.filter(({ op }) => op === "replace").map(added)];
   return { ...facts, network: { ...facts.network, addresses: current } };
 }
 

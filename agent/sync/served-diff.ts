@@ -2,6 +2,7 @@
 import type { HostFacts } from "../model/facts.ts";
 import { markEntry, programmedMarks } from "../model/marks.ts";
 import { byCodeUnit } from "../model/names.ts";
+import { MARK_CHAIN } from "../model/owner.ts";
 import { compareShards, type Shards } from "../model/shards.ts";
 
 export interface ServedDiff {
@@ -36,15 +37,30 @@ export function servedDiff(observed: Shards<string>, wanted: Shards<string>): Se
   return diff;
 }
 
+export interface ServedLines {
+  /** To write before anything else. */
+  readonly first: readonly (readonly [string, string])[];
+  /** To write when every way out is complete. */
+  readonly last: readonly (readonly [string, string])[];
+}
+
 /**
- * Entries of one family whose SNAT rule is there. A new pod gets its mark at once only when it is one of these: with a mark
+ * Which entries are written when. A new pod gets its mark at once only when the SNAT rule of that mark is there: with a mark
  * that nothing translates yet it would leave a link that is steered to already with the node's address, and after a crash
- * the mark could be given to another egress IP. Any other waits as "selected, not ready" until steering.
+ * the mark could be given to another egress IP. Any other waits as "selected, not ready" until the end. While nothing marks
+ * at all (a first start), every entry is written once and at once: the chain that marks is committed after the SNAT rules.
  */
-export function translatedEntries(iptables: HostFacts["iptables"], family: 4 | 6): ReadonlySet<string> {
-  return new Set(
+export function servedLines(diff: ServedDiff, iptables: HostFacts["iptables"], family: 4 | 6): ServedLines {
+  if (!iptables[family].get("mangle")?.has(MARK_CHAIN))
+    return { first: [...diff.added, ...diff.changed], last: [] };
+  const translated = new Set(
     programmedMarks(iptables)
       .filter((entry) => entry.family === family)
       .map(({ mark, mask }) => markEntry(mark, mask)),
   );
+  const mayBeMarked = (entry: string) => entry === "" || translated.has(entry);
+  return {
+    first: diff.added.map(([address, entry]) => [address, mayBeMarked(entry) ? entry : ""] as const),
+    last: [...diff.added.filter(([, entry]) => !mayBeMarked(entry)), ...diff.changed],
+  };
 }

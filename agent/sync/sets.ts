@@ -8,7 +8,7 @@ import { exemptSet, isOurSet, servedSet } from "../model/owner.ts";
 import { adoptShards, emptyShards, entriesOf, getFrom } from "../model/shards.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
-import { servedDiff, translatedEntries } from "./served-diff.ts";
+import { servedDiff, servedLines } from "./served-diff.ts";
 import { predictSets, type SetChange, setLine } from "./set-lines.ts";
 import type { Tools } from "./tools.ts";
 
@@ -46,9 +46,9 @@ function adds(plan: Plan, facts: HostFacts): readonly SetChange[] {
         changes.push({ op: "add", set: exempt, member, extension: "" });
     }
     const served = servedSet(family);
-    const translated = translatedEntries(facts.iptables, family);
-    for (const [member, entry] of servedDiff(membersOf(facts, served), plan.sets.served[family]).added) {
-      changes.push({ op: "add", set: served, member, extension: translated.has(entry) ? entry : "" });
+    const diff = servedDiff(membersOf(facts, served), plan.sets.served[family]);
+    for (const [member, extension] of servedLines(diff, facts.iptables, family).first) {
+      changes.push({ op: "add", set: served, member, extension });
     }
   }
   return changes;

@@ -5,7 +5,7 @@ import type { HostFacts } from "../model/facts.ts";
 import { servedSet } from "../model/owner.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
-import { servedDiff, translatedEntries } from "./served-diff.ts";
+import { servedDiff, servedLines } from "./served-diff.ts";
 import { predictSets, type SetChange, setLine } from "./set-lines.ts";
 import { membersOf } from "./sets.ts";
 import type { Tools } from "./tools.ts";
@@ -41,13 +41,8 @@ function changesOf(
     if (membersOf(facts, set).shards.some((shard) => shard.size > 0)) retire.push({ op: "flush", set });
     return;
   }
-  const { added, changed, removed } = servedDiff(membersOf(facts, set), plan.sets.served[family]);
-  const translated = translatedEntries(facts.iptables, family);
-  const waiting = added.filter(([, entry]) => entry !== "" && !translated.has(entry));
-  establish.push(
-    ...[...waiting, ...changed].map(
-      ([member, extension]) => ({ op: "add", set, member, extension }) as const,
-    ),
-  );
-  retire.push(...removed.map((member) => ({ op: "del", set, member }) as const));
+  const diff = servedDiff(membersOf(facts, set), plan.sets.served[family]);
+  const { last } = servedLines(diff, facts.iptables, family);
+  establish.push(...last.map(([member, extension]) => ({ op: "add", set, member, extension }) as const));
+  retire.push(...diff.removed.map((member) => ({ op: "del", set, member }) as const));
 }

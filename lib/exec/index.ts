@@ -54,11 +54,11 @@ export const run: Run = async (command, args, options = {}) => {
 
 export interface Follower {
   readonly pid: number | undefined;
-  /** Ends the tool; onEnd is not called for this. */
+  /** Ends the tool. Nothing is called back any more, `end` included. */
   close(): void;
 }
 
-/** Starts a tool that keeps printing (`ip monitor`, `nft monitor`) and calls back for each line. */
+/** Starts a tool that keeps printing (`ip monitor`, `nft monitor`) and calls back for each line, a last unfinished one included. */
 export function follow(
   command: string,
   args: readonly string[],
@@ -72,10 +72,11 @@ export function follow(
   child.stdout.on("data", (chunk: string) => {
     const lines = (rest + chunk).split("\n");
     rest = lines.pop() ?? "";
-    for (const line of lines) on.line(line);
+    for (const line of lines) if (!closed) on.line(line);
   });
   child.stderr.resume();
   void child.then((result) => {
+    if (!closed && rest !== "") on.line(rest);
     if (!closed) on.end(result.shortMessage ?? `exit status ${result.exitCode}`);
   });
   return {

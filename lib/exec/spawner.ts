@@ -66,8 +66,10 @@ sub feed {
 }
 sub finish {
   my ($job) = @_;
-  return if $job->{open} || !defined $job->{status};
+  return if !defined $job->{status} || ($job->{open} && !$job->{killed});
   delete $jobs{$job->{id}};
+  # What it started itself may hold its pipes open for as long as it likes.
+  for my $fd (keys %byfd) { if ($byfd{$fd}[0] == $job) { close($byfd{$fd}[1]); delete $byfd{$fd} } }
   my $body = pack("N N N/a N/a", $job->{id}, $job->{status}, $job->{out}, $job->{err});
   my $frame = pack("N", length $body) . $body;
   while (length $frame) {
@@ -76,13 +78,18 @@ sub finish {
     substr($frame, 0, $sent, "");
   }
 }
+sub stop {
+  my ($job) = @_;
+  $job->{killed} = 1;
+  if (defined $job->{status}) { finish($job) } else { kill("KILL", $job->{pid}) }
+}
 sub requests {
   while (length $requests >= 4) {
     my $size = unpack("N", $requests);
     last if length $requests < 4 + $size;
     my ($id, $argc, $rest) = unpack("N N a*", substr($requests, 4, $size));
     substr($requests, 0, 4 + $size, "");
-    if ($argc == 0) { kill("KILL", $jobs{$id}{pid}) if $jobs{$id}; next }
+    if ($argc == 0) { stop($jobs{$id}) if $jobs{$id}; next }
     my @argv = unpack("(N/a)$argc", $rest);
     my $used = 0; $used += 4 + length $_ for @argv;
     my ($marker, $input) = unpack("N a*", substr($rest, $used));
@@ -133,14 +140,21 @@ export function createSpawner(): Spawner {
 
   const start = (): ReturnType<typeof startPerl> => {
     const started = startPerl();
-    let rest: Buffer = Buffer.alloc(0);
+    let chunks: Buffer[] = [];
+    let have = 0;
+    let need = 4;
     started.stdout.on("data", (chunk: Buffer) => {
-      rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-      while (rest.length >= 4 && rest.length >= 4 + rest.readUInt32BE(0)) {
-        const size = rest.readUInt32BE(0);
-        answer(rest.subarray(4, 4 + size));
-        rest = rest.subarray(4 + size);
+      chunks.push(chunk);
+      have += chunk.length;
+      // Joined once an answer is complete: joining at each chunk would copy a large one over and over.
+      if (have < need) return;
+      let rest = chunks.length === 1 ? chunk : Buffer.concat(chunks, have);
+      for (need = frameLength(rest); rest.length >= need; need = frameLength(rest)) {
+        answer(rest.subarray(4, need));
+        rest = rest.subarray(need);
       }
+      chunks = [rest];
+      have = rest.length;
     });
     // A dead child gives EPIPE here; its end is handled below.
     started.stdin.on("error", () => {});
@@ -203,6 +217,11 @@ export function createSpawner(): Spawner {
         child.stdin?.write(request(id, argv, input));
       }),
   };
+}
+
+/** Of the frame that begins here; as much as tells its length while that is not known. */
+function frameLength(bytes: Buffer): number {
+  return bytes.length < 4 ? 4 : 4 + bytes.readUInt32BE(0);
 }
 
 function startPerl() {

@@ -179,7 +179,7 @@ function applyOne(table: EditableTable, change: RulesetChange): void {
       return;
     }
     case "remove":
-      table.delete(change.chain);
+      if (!table.delete(change.chain)) throw new Error(`${change.table}: no chain ${change.chain}`);
       return;
   }
 }
