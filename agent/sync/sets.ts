@@ -47,9 +47,9 @@ function adds(plan: Plan, facts: HostFacts): readonly SetChange[] {
     }
     const served = servedSet(family);
     const diff = servedDiff(membersOf(facts, served), plan.sets.served[family]);
-    for (const [member, extension] of servedLines(diff, facts.iptables, family).first) {
-      changes.push({ op: "add", set: served, member, extension });
-    }
+    const { first, firstOut } = servedLines(diff, facts.iptables, family);
+    for (const member of firstOut) changes.push({ op: "del", set: served, member });
+    for (const [member, extension] of first) changes.push({ op: "add", set: served, member, extension });
   }
   return changes;
 }
