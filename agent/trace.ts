@@ -302,8 +302,12 @@ function ownSource({ facts, family, link, nextHop, source }: State): string {
   return (near ?? candidates[0])?.address ?? source;
 }
 
-/** The condition of plan/parts/leak-guard.ts, read from the table itself. */
-function isLeak({ facts, mark, link, snat }: State): boolean {
+/** The conditions of plan/parts/leak-guard.ts, read from the table itself. */
+function isLeak({ facts, family, mark, link, source, snat }: State): boolean {
   const rule = /meta mark & (0x[0-9a-f]+) != 0x0+ oifname != "([^"]+)" ct status ! snat/.exec(facts.nft);
-  return rule !== null && (mark & Number(rule[1])) !== 0 && link !== rule[2] && !snat;
+  if (rule === null || (mark & Number(rule[1])) === 0 || link === rule[2]) return false;
+  const field = family === 4 ? "ip saddr" : "ip6 saddr";
+  const sources = new RegExp(` ${field} != (?:\\{ ([^}]+) \\}|(\\S+)) `).exec(facts.nft);
+  const allowed = (sources?.[1] ?? sources?.[2])?.split(", ");
+  return !snat || (allowed !== undefined && !allowed.includes(source));
 }

@@ -12,7 +12,7 @@ import { announcedToken } from "../model/announced.ts";
 import type { Domain, HostFacts, IntentRecord, NetworkFacts, SetFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
 import { isOurChain, isOurSet, LEAK_TABLE } from "../model/owner.ts";
-import { shardsFrom } from "../model/shards.ts";
+import { holds, shardsFrom } from "../model/shards.ts";
 
 export interface HostReaders {
   readonly netlink: Pick<Netlink, "read">;
@@ -41,7 +41,9 @@ export function createHostInput(readers: HostReaders): HostInput {
         wants("network") ? readers.netlink.read() : known?.network,
         wants("iptables") ? readers.iptables.save(4, isOurChain) : known?.iptables[4],
         wants("iptables") ? readers.iptables.save(6, isOurChain) : known?.iptables[6],
-        wants("sets") ? readers.ipset.save(isOurSet).then(shardSets) : known?.sets,
+        wants("sets")
+          ? readers.ipset.save(isOurSet).then((sets) => setFacts(sets, known?.sets))
+          : known?.sets,
         wants("nft")
           ? readers.nft.listTable("inet", LEAK_TABLE).then((text) => normalizeTable(text ?? ""))
           : known?.nft,
@@ -70,15 +72,19 @@ export function createHostInput(readers: HostReaders): HostInput {
   };
 }
 
-function shardSets(sets: ReadonlyMap<string, IpSet>): ReadonlyMap<string, SetFacts> {
+/** A set that holds what we thought it holds keeps its object: nothing has to be compared with it again. */
+function setFacts(
+  sets: ReadonlyMap<string, IpSet>,
+  known: ReadonlyMap<string, SetFacts> | undefined,
+): ReadonlyMap<string, SetFacts> {
   return new Map(
-    [...sets].map(([name, { type, options, members }]) => [
-      name,
-      { type, options, members: shardsFrom(members) },
-    ]),
+    [...sets].map(([name, { type, options, members }]) => {
+      const before = known?.get(name);
+      const same = before?.type === type && before.options === options && holds(before.members, members);
+      return [name, same ? before : { type, options, members: shardsFrom(members) }];
+    }),
   );
 }
-
 /** What an earlier process of ours announced: addresses it recorded, where they still are. */
 function announcedBefore(record: IntentRecord, network: NetworkFacts): ReadonlySet<string> {
   const present = presentTokens(network);

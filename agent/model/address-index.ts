@@ -26,17 +26,19 @@ export function indexAddresses(previous: AddressIndex, selected: Shards<Selected
   const claimsOf = (address: Address): SelectedPod[] => {
     const known = changed.get(address);
     if (known !== undefined) return known;
-    const copy = [...(getFrom(previous.claims, address) ?? [])];
+    const before = getFrom(previous.claims, address);
+    const copy = before === undefined ? [] : [...before];
     changed.set(address, copy);
     return copy;
   };
   compareShards(previous.selected, selected, (_key, before, after) => {
-    for (const address of before === undefined ? [] : addressesOf(before)) {
-      const claims = claimsOf(address);
-      claims.splice(claims.indexOf(before as SelectedPod), 1);
+    if (before !== undefined) {
+      for (const address of addressesOf(before)) {
+        const claims = claimsOf(address);
+        claims.splice(claims.indexOf(before), 1);
+      }
     }
-    for (const address of after === undefined ? [] : addressesOf(after))
-      claimsOf(address).push(after as SelectedPod);
+    if (after !== undefined) for (const address of addressesOf(after)) claimsOf(address).push(after);
   });
   const contested = new Set(previous.contested);
   const updates: (readonly [string, Claims | undefined])[] = [];

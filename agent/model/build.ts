@@ -4,7 +4,7 @@ import { exemptFor } from "./exempt.ts";
 import type { HostFacts } from "./facts.ts";
 import { holdFor } from "./held.ts";
 import type { Address } from "./ip.ts";
-import { layoutOf, programmedMarks } from "./marks.ts";
+import { enteredMarks, layoutOf, programmedMarks } from "./marks.ts";
 import { lastOf } from "./memo.ts";
 import { neighbourProblems } from "./neighbours.ts";
 import type { EgressIP, Namespace, Node, Pod, Problem } from "./objects.ts";
@@ -30,6 +30,7 @@ export function createBuild(): Build {
   );
   const selectOf = lastOf(selectFor);
   const marksOf = lastOf(programmedMarks);
+  const enteredOf = keepEqual(lastOf(enteredMarks));
   const layoutFor = lastOf(layoutOf);
   const holdOf = lastOf(holdFor);
   const exemptOf = lastOf(exemptFor);
@@ -52,6 +53,7 @@ export function createBuild(): Build {
       sysctls,
       record,
       programmed,
+      enteredOf(host.sets),
     );
     const select = selectOf(settings.node, egressIPs, objects.namespaces, objects.nodes);
     index = indexAddresses(index, select(objects.pods));
@@ -73,6 +75,16 @@ export function createBuild(): Build {
         ...neighboursOf(host.iptables, settings.markMask),
       ]),
     });
+  };
+}
+
+/** The set of the last call when this one is equal: the sets change with each pod, the marks in them hardly ever. */
+function keepEqual<A>(make: (of: A) => ReadonlySet<string>): (of: A) => ReadonlySet<string> {
+  let last: ReadonlySet<string> = new Set();
+  return (of) => {
+    const now = make(of);
+    if (now.size !== last.size || [...now].some((entry) => !last.has(entry))) last = now;
+    return last;
   };
 }
 

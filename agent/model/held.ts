@@ -3,7 +3,14 @@ import type { Link } from "../../lib/netlink/pure.ts";
 import type { HostFacts, IntentRecord, NetworkFacts } from "./facts.ts";
 import { candidatesOf, type Hosting, hostingOf } from "./hosting.ts";
 import { type Address, compareAddresses } from "./ip.ts";
-import { allocateMarks, type MarkLayout, markKey, type ProgrammedMark } from "./marks.ts";
+import {
+  allocateMarks,
+  type MarkLayout,
+  markKey,
+  type ProgrammedMark,
+  steeredLinks,
+  type Traces,
+} from "./marks.ts";
 import type { EgressIP, Node, Problem } from "./objects.ts";
 import { TABLE_BASE } from "./owner.ts";
 import { inOrder } from "./selection.ts";
@@ -33,6 +40,7 @@ export function holdFor(
   sysctls: HostFacts["sysctls"],
   record: IntentRecord,
   programmed: readonly ProgrammedMark[],
+  entries: Traces["entries"] = new Set(),
 ): HeldResult {
   const unready: Unready[] = [];
   const problems: Problem[] = [];
@@ -70,7 +78,10 @@ export function holdFor(
   }
   placed.sort((a, b) => compareAddresses(a.address, b.address));
   const requests = placed.map(({ family, address, link }) => ({ family, address, link: link.name }));
-  const marks = allocateMarks(layout, programmed, requests);
+  const marks = allocateMarks(layout, programmed, requests, {
+    links: steeredLinks(layout, network),
+    entries,
+  });
   const held: Held[] = [];
   for (const { egressIP, address, family, link, primary } of placed) {
     const mark = marks.byAddress.get(markKey({ family, address, link: link.name }));

@@ -2,8 +2,11 @@
 // Allocation needs no memory: what is programmed is a fact. An egress IP keeps the mark its SNAT rule carries; a new one
 // takes the lowest that no rule carries, stale rules included, so a mark is never used again before its flows are gone.
 import type { Ruleset } from "../../lib/node-iptables/pure.ts";
+import type { HostFacts, NetworkFacts } from "./facts.ts";
 import type { Address, Family } from "./ip.ts";
-import { SNAT_CHAIN } from "./owner.ts";
+import { perObject } from "./memo.ts";
+import { ROUTE_PROTOCOL, SNAT_CHAIN, servedSet, TABLE_BASE } from "./owner.ts";
+import type { Shard } from "./shards.ts";
 
 /** Bits that name the link: seven hosting links, with the rest left for the egress IPs on each of them. */
 const LINK_BITS = 3;
@@ -85,15 +88,28 @@ export function markKey(request: MarkRequest): string {
   return `${request.address} ${request.link}`;
 }
 
+/**
+ * What else still tells of marks when the SNAT rules are gone (somebody flushed the nat table): the routing rules say which
+ * link has which bits, and entries of pods carry marks that must not suddenly mean another egress IP.
+ */
+export interface Traces {
+  readonly links: readonly { readonly link: string; readonly bits: number }[];
+  /** `FAMILY MARK` of every entry. */
+  readonly entries: ReadonlySet<string>;
+}
+
+const NO_TRACES: Traces = { links: [], entries: new Set() };
+
 /** Gives each request its mark. The result depends on the set of requests and on what is programmed, on nothing else. */
 export function allocateMarks(
   layout: MarkLayout,
   programmed: readonly ProgrammedMark[],
   requests: readonly MarkRequest[],
+  traces: Traces = NO_TRACES,
 ): Marks {
   // Rules made under another mask keep nothing: everything gets a mark under this one. So does what no packet can carry.
   const valid = programmed.filter(({ mark, mask }) => mask === layout.mask && (mark & ~mask) === 0);
-  const byLink = allocateLinks(layout, valid, requests);
+  const byLink = allocateLinks(layout, valid, requests, traces);
   const byAddress = new Map<string, number>();
   const used = new Set(valid.map(({ family, mark }) => `${family} ${mark}`));
   const kept = new Map(valid.map((entry) => [markKey(entry), entry]));
@@ -111,15 +127,23 @@ export function allocateMarks(
   for (const request of fresh) {
     const link = byLink.get(request.link);
     if (link === undefined) continue;
-    for (let index = 0; index < layout.addresses; index++) {
-      const mark = link + index * 2 ** layout.addressShift;
-      if (used.has(`${request.family} ${mark}`)) continue;
-      used.add(`${request.family} ${mark}`);
-      byAddress.set(markKey(request), mark);
-      break;
-    }
+    const isFree = (mark: number) => !used.has(`${request.family} ${mark}`);
+    const untold = (mark: number) => isFree(mark) && !traces.entries.has(`${request.family} ${mark}`);
+    const mark = lowest(layout, link, untold) ?? lowest(layout, link, isFree);
+    if (mark === undefined) continue;
+    used.add(`${request.family} ${mark}`);
+    byAddress.set(markKey(request), mark);
   }
   return { byAddress, byLink };
+}
+
+/** Found after as many looks as marks are taken, however wide the mask. */
+function lowest(layout: MarkLayout, link: number, suits: (mark: number) => boolean): number | undefined {
+  for (let index = 0; index < layout.addresses; index++) {
+    const mark = link + index * 2 ** layout.addressShift;
+    if (suits(mark)) return mark;
+  }
+  return undefined;
 }
 
 function linkBits(layout: MarkLayout, mark: number): number {
@@ -130,6 +154,7 @@ function allocateLinks(
   layout: MarkLayout,
   programmed: readonly ProgrammedMark[],
   requests: readonly MarkRequest[],
+  traces: Traces,
 ): ReadonlyMap<string, number> {
   const byLink = new Map<string, number>();
   const used = new Set<number>();
@@ -137,6 +162,11 @@ function allocateLinks(
     const bits = linkBits(layout, mark);
     if (bits === 0 || byLink.has(link)) continue;
     if (!used.has(bits)) byLink.set(link, bits);
+    used.add(bits);
+  }
+  for (const { link, bits } of traces.links) {
+    if (byLink.has(link) || used.has(bits)) continue;
+    byLink.set(link, bits);
     used.add(bits);
   }
   for (const { link } of requests) {
@@ -159,4 +189,36 @@ export function hex(value: number): string {
 /** How an entry of the set of pods carries a mark: the extension as `ipset save` prints it. */
 export function markEntry(mark: number, mask: number): string {
   return `skbmark ${hex(mark)}/${hex(mask)}`;
+}
+
+/** Links by the bits that steer to them, from our routing rules. */
+export function steeredLinks(layout: MarkLayout, { links, rules }: NetworkFacts): Traces["links"] {
+  const byTable = new Map(links.map(({ index, name }) => [String(TABLE_BASE + index), name]));
+  const found = rules.flatMap(({ protocol, table, selector }) => {
+    const link = byTable.get(table);
+    const [, bits, mask] = /^fwmark 0x([0-9a-f]+)\/0x([0-9a-f]+)$/.exec(selector) ?? [];
+    const ours = protocol === ROUTE_PROTOCOL && Number.parseInt(mask ?? "0", 16) === layout.linkMask;
+    return link === undefined || bits === undefined || !ours
+      ? []
+      : [{ link, bits: Number.parseInt(bits, 16) }];
+  });
+  return found.sort((a, b) => a.bits - b.bits);
+}
+
+const marksOfShard = perObject((shard: Shard<string>) => {
+  const marks = new Set<number>();
+  for (const entry of shard.values()) {
+    const mark = /^skbmark 0x([0-9a-f]+)/.exec(entry)?.[1];
+    if (mark !== undefined) marks.add(Number.parseInt(mark, 16));
+  }
+  return marks;
+});
+
+export function enteredMarks(sets: HostFacts["sets"]): Traces["entries"] {
+  const found = new Set<string>();
+  for (const family of [4, 6] as const) {
+    for (const shard of sets.get(servedSet(family))?.members.shards ?? [])
+      if (shard.size > 0) for (const mark of marksOfShard(shard)) found.add(`${family} ${mark}`);
+  }
+  return found;
 }

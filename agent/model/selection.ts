@@ -1,6 +1,6 @@
 // Which egress IP object gives a pod its address: a total order, the same on every node and after every restart. Pure.
 import { familyOf } from "./ip.ts";
-import { lastOf } from "./memo.ts";
+import { lastOf, perObject } from "./memo.ts";
 import type { EgressIP, Namespace, Node, Pod } from "./objects.ts";
 import { matches } from "./select.ts";
 import { fromShards, type Shard, type Shards, shardwise } from "./shards.ts";
@@ -74,7 +74,12 @@ function addressesOfNodes(nodes: ReadonlyMap<string, Node>): ReadonlySet<string>
 
 /** The addresses of a selected pod for which its EgressIP speaks: only the families it asks for. */
 export function addressesOf({ pod, by }: SelectedPod): readonly string[] {
-  return pod.addresses.filter((address) =>
-    by.requested.some((asked) => familyOf(asked) === familyOf(address)),
-  );
+  const families = familiesOf(by);
+  return pod.addresses.every((address) => families.has(familyOf(address)))
+    ? pod.addresses
+    : pod.addresses.filter((address) => families.has(familyOf(address)));
 }
+
+const familiesOf = perObject(
+  (egressIP: EgressIP): ReadonlySet<4 | 6> => new Set(egressIP.requested.map(familyOf)),
+);

@@ -114,6 +114,13 @@ export function adoptShards<V>(before: Shards<V>, after: Shards<V>): Shards<V> {
   });
 }
 
+/** Whether the map has exactly these entries. */
+export function holds<V>(map: Shards<V>, entries: ReadonlyMap<string, V>): boolean {
+  if (sizeOf(map) !== entries.size) return false;
+  for (const [key, value] of entries) if (getFrom(map, key) !== value) return false;
+  return true;
+}
+
 export function sizeOf(map: Shards<unknown>): number {
   let size = 0;
   for (const shard of map.shards) size += shard.size;

@@ -15,6 +15,8 @@ export interface Backend<C> {
   readonly name: string;
   /** Fields of the Plan and domains of the facts that diff looks at: the same objects, the same diff. */
   readonly reads: { readonly plan: readonly (keyof Plan)[]; readonly facts: readonly Domain[] };
+  /** May run at the same time as the backend before it in the list: neither needs what the other does. */
+  readonly beside?: true;
   /** Domain to read back after a write; undefined where a successful write is trusted until the slow tick. */
   readonly verifies: Domain | undefined;
   diff(plan: Plan, facts: HostFacts): Diff<C>;
@@ -22,8 +24,8 @@ export interface Backend<C> {
   print(changes: readonly C[]): readonly string[];
   /** The facts as they are once the changes are done. */
   predict(facts: HostFacts, changes: readonly C[]): HostFacts;
-  /** Carries the changes out. Throws what lib/ throws. */
-  apply(changes: readonly C[]): Promise<void>;
+  /** Carries the changes out; `lines` is what print made of them. Throws what lib/ throws. */
+  apply(changes: readonly C[], lines: readonly string[]): Promise<void>;
 }
 
 /** Any backend, where only the contract matters. */

@@ -1,5 +1,6 @@
 // Our one nft table. In: plan, facts. Out: an nft script that makes or unmakes it in one transaction.
 import { LEAK_TABLE } from "../model/owner.ts";
+import { lettingOutAlso } from "../plan/parts/leak-guard.ts";
 import type { Backend } from "./backend.ts";
 import type { Tools } from "./tools.ts";
 
@@ -14,13 +15,14 @@ export function leakGuard(tools: Pick<Tools, "nft">): Backend<LeakGuardChange> {
   return {
     name: "leak-guard",
     reads: { plan: ["leakGuard"], facts: ["nft"] },
+    beside: true,
     verifies: "nft",
-    diff: (plan, facts) => {
-      const differs = plan.leakGuard !== facts.nft;
+    diff: ({ leakGuard: wanted }, { nft: there }) => {
+      // Make before break: what left with an egress IP that goes is let out until its flows are ended.
+      const also = wanted === "" ? there : lettingOutAlso(wanted, there);
       return {
-        establish:
-          differs && plan.leakGuard !== "" ? [{ table: plan.leakGuard, replaces: facts.nft !== "" }] : [],
-        retire: differs && plan.leakGuard === "" ? [{ table: "", replaces: true }] : [],
+        establish: also === there ? [] : [{ table: also, replaces: there !== "" }],
+        retire: wanted === there ? [] : [{ table: wanted, replaces: there !== "" }],
       };
     },
     print: (changes) => changes.flatMap((change) => script(change).trimEnd().split("\n")),

@@ -48,35 +48,61 @@ export async function carryOut(
   const failures: Failure[] = [];
   const wrote = new Map<AnyBackend, number>();
   let facts = start;
-  const act = async (backend: AnyBackend, phase: Phase, changes: readonly unknown[]) => {
-    if (changes.length === 0) return;
-    const step: Step = { backend: backend.name, phase, lines: backend.print(changes) };
-    steps.push(step);
-    options.onStep?.(step);
-    try {
-      if (options.write) await backend.apply(changes);
+  const act = async (
+    group: readonly AnyBackend[],
+    phase: Phase,
+    changesOf: (backend: AnyBackend) => readonly unknown[],
+  ) => {
+    const acting = group
+      .map((backend) => ({ backend, changes: changesOf(backend) }))
+      .filter(({ changes }) => changes.length > 0);
+    const running = acting.map(({ backend, changes }) => {
+      const step: Step = { backend: backend.name, phase, lines: backend.print(changes) };
+      steps.push(step);
       wrote.set(backend, (wrote.get(backend) ?? 0) + step.lines.length);
-      facts = backend.predict(facts, changes);
-    } catch (error) {
-      wrote.set(backend, (wrote.get(backend) ?? 0) + step.lines.length);
-      failures.push({
-        backend: backend.name,
-        phase,
-        error: error instanceof Error ? error : new Error(String(error)),
-      });
+      options.onStep?.(step);
+      return options.write ? failureOf(backend.apply(changes, step.lines)) : undefined;
+    });
+    for (const [index, { backend, changes }] of acting.entries()) {
+      // Worked out while the tools are at it; thrown away when they fail.
+      const predicted = backend.predict(facts, changes);
+      const error = await running[index];
+      if (error === undefined) facts = predicted;
+      else failures.push({ backend: backend.name, phase, error });
     }
   };
   // Worked out before anything is done: a backend may ask what is new, and must not see what another has just added.
-  const establish = backends.map((backend) =>
-    options.held(backend) ? [] : diffOf(backend, plan, start).establish,
+  const establish = new Map(
+    backends.map((backend) => [backend, options.held(backend) ? [] : diffOf(backend, plan, start).establish]),
   );
-  for (const [index, backend] of backends.entries()) await act(backend, "establish", establish[index] ?? []);
+  const groups = groupsOf(backends);
+  for (const group of groups) await act(group, "establish", (backend) => establish.get(backend) ?? []);
   const all = failures.length === 0 && !backends.some((backend) => options.held(backend));
   if (all) {
-    for (const backend of [...backends].reverse())
-      await act(backend, "retire", diffOf(backend, plan, facts).retire);
+    for (const group of [...groups].reverse()) {
+      await act([...group].reverse(), "retire", (backend) => diffOf(backend, plan, facts).retire);
+    }
   }
   return { steps, failures, facts, wrote };
+}
+
+/** Resolves to what it failed with: several run at a time, and one failure must not leave the others unawaited. */
+function failureOf(applying: Promise<void>): Promise<Error | undefined> {
+  return applying.then(
+    () => undefined,
+    (error: unknown) => (error instanceof Error ? error : new Error(String(error))),
+  );
+}
+
+/** Runs of backends that may act side by side. */
+function groupsOf(backends: readonly AnyBackend[]): readonly (readonly AnyBackend[])[] {
+  const groups: AnyBackend[][] = [];
+  for (const backend of backends) {
+    const last = groups.at(-1);
+    if (backend.beside && last !== undefined) last.push(backend);
+    else groups.push([backend]);
+  }
+  return groups;
 }
 
 interface Remembered {

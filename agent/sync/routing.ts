@@ -15,6 +15,7 @@ export function routing(tools: Pick<Tools, "netlink">): Backend<RoutingChange> {
   return {
     name: "routing",
     reads: { plan: ["routes", "rules"], facts: ["network"] },
+    beside: true,
     verifies: "network",
     diff: (plan, facts) => {
       const routes = diffRoutes(plan.routes, facts.network.routes.filter(ours));

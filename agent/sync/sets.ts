@@ -18,6 +18,7 @@ export function sets(tools: Pick<Tools, "ipset">): Backend<SetChange> {
   return {
     name: "sets",
     reads: { plan: ["sets"], facts: ["sets", "iptables"] },
+    beside: true,
     verifies: undefined,
     diff: (plan, facts) => ({
       establish: [...creates(plan, facts), ...adds(plan, facts)],
@@ -25,9 +26,7 @@ export function sets(tools: Pick<Tools, "ipset">): Backend<SetChange> {
     }),
     print: (changes) => changes.map(setLine),
     predict: predictSets,
-    apply: async (changes) => {
-      await tools.ipset.restore(`${changes.map(setLine).join("\n")}\n`);
-    },
+    apply: (_changes, lines) => tools.ipset.restore(`${lines.join("\n")}\n`),
   };
 }
 

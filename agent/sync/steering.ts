@@ -23,9 +23,7 @@ export function steering(tools: Pick<Tools, "ipset">): Backend<SetChange> {
     },
     print: (changes) => changes.map(setLine),
     predict: predictSets,
-    apply: async (changes) => {
-      await tools.ipset.restore(`${changes.map(setLine).join("\n")}\n`);
-    },
+    apply: (_changes, lines) => tools.ipset.restore(`${lines.join("\n")}\n`),
   };
 }
 

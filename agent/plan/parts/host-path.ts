@@ -34,6 +34,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
       return Object.freeze({ 4: familyOf(4), 6: familyOf(6) });
     },
   );
+  const leakGuardOf = lastOf(leakGuard);
   const routes = lastOf(routesOf);
   const rules = lastOf(rulesOf);
   const marks = lastOf((held: readonly Held[], mask: number) =>
@@ -58,7 +59,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
       sets: { ...setsOf(snapshot.exempt), served },
       routes: routes(settings.managementPort, held, snapshot.host.network),
       rules: rules(layout, held),
-      leakGuard: leakGuard(settings.managementPort, layout.mask),
+      leakGuard: leakGuardOf(settings.managementPort, layout.mask, held),
       iptables: iptablesOf(settings, held, layout),
       marks: marks(held, layout.mask),
       cutUnmarked: settings.existingConnections === "cut",
