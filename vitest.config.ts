@@ -11,6 +11,8 @@ export default defineConfig({
           include: ["test/**/*.test.ts"],
           exclude: ["test/kernel/**", "test/lab/**"],
           pool: "threads",
+          // A deadline for what hangs, far above what a loaded machine needs.
+          testTimeout: 60_000,
         },
       },
       {

@@ -134,14 +134,16 @@ function readConfigFile(path: string | undefined): Texts {
   } catch (error) {
     throw new ConfigError(`--config ${path}: ${(error as Error).message.split("\n")[0]}`);
   }
-  if (value === null || value === undefined) return {};
+  // Nothing between two markers is an empty text under this schema.
+  if (value === null || value === undefined || value === "") return {};
   if (typeof value !== "object" || Array.isArray(value))
     throw new ConfigError(`--config ${path}: must be a mapping of settings`);
   const texts: Record<string, string> = {};
   for (const [key, entry] of Object.entries(value)) {
     if (!OPTIONS.some(({ flag }) => flag === key))
       throw new ConfigError(`--config ${path}: unknown setting ${JSON.stringify(key)}`);
-    const text = Array.isArray(entry) ? entry.join(",") : entry;
+    const isList = Array.isArray(entry) && entry.every((item) => typeof item === "string");
+    const text: unknown = isList ? entry.join(",") : entry;
     if (typeof text !== "string")
       throw new ConfigError(`--config ${path}: ${key} must be a text or a list of texts`);
     texts[key] = text;

@@ -1,11 +1,12 @@
 // Walks the first packet of a connection through host facts as the kernel would, in our words. In: facts, a packet.
 // Out: steps and where it ends. Pure. Knows what this agent writes, plain routes, and the common shapes of others' rules:
 // masquerading, DNAT, marks, jumps. A rule it cannot judge it passes over and says so.
+import type { Route } from "../lib/netlink/pure.ts";
 import type { HostFacts } from "./model/facts.ts";
 import { compareAddresses, contains } from "./model/ip.ts";
 import { perObject } from "./model/memo.ts";
 import { exemptSet, servedSet } from "./model/owner.ts";
-import { entriesOf, getFrom } from "./model/shards.ts";
+import { entriesOf, getFrom, type Shards } from "./model/shards.ts";
 import { bitsOf, cidrOf, hasBits, holds, type ParsedRule, parseRule, within } from "./trace-rule.ts";
 
 /** First packet of a connection that a pod opens. */
@@ -53,6 +54,15 @@ interface State {
 type Ending = "ACCEPT" | "DROP" | undefined;
 
 const parsedRules = perObject((rules: readonly string[]) => rules.map(parseRule));
+const networksOf = perObject((members: Shards<string>) =>
+  [...entriesOf(members)].flatMap(([member]) => cidrOf(member) ?? []),
+);
+const parsedRoutes = perObject((routes: readonly Route[]) =>
+  routes.flatMap((route) => {
+    const cidr = cidrOf(route.destination);
+    return cidr === undefined ? [] : [{ route, cidr }];
+  }),
+);
 
 export function trace(facts: HostFacts, packet: Packet): Trace {
   const { source, destination, port } = packet;
@@ -200,8 +210,7 @@ function inSet(facts: HostFacts, set: string, address: string): boolean | undefi
   const known = facts.sets.get(set);
   if (known === undefined) return undefined;
   if (known.type === "hash:ip") return getFrom(known.members, address) !== undefined;
-  for (const [member] of entriesOf(known.members)) if (within(member, address)) return true;
-  return false;
+  return networksOf(known.members).some((network) => contains(network, address));
 }
 
 /** iptables-extensions(8), CONNMARK: nfmask cuts the packet's mark, ctmask the connection's. */
@@ -245,11 +254,10 @@ function lookUp(state: State): string | undefined {
   const rules = facts.network.rules.filter((rule) => rule.family === family && rule.table !== "local");
   for (const rule of rules.sort((a, b) => a.priority - b.priority)) {
     if (!ruleApplies(state, rule.selector)) continue;
-    const best = facts.network.routes
-      .filter((route) => route.family === family && route.table === rule.table)
-      .map((route) => ({ route, cidr: cidrOf(route.destination) }))
-      .filter(({ cidr }) => cidr !== undefined && contains(cidr, state.destination))
-      .sort((a, b) => (b.cidr?.length ?? 0) - (a.cidr?.length ?? 0) || a.route.metric - b.route.metric)[0];
+    const best = parsedRoutes(facts.network.routes)
+      .filter(({ route }) => route.family === family && route.table === rule.table)
+      .filter(({ cidr }) => contains(cidr, state.destination))
+      .sort((a, b) => b.cidr.length - a.cidr.length || a.route.metric - b.route.metric)[0];
     if (best === undefined || best.route.type === "throw") continue;
     const hop = best.route.hops[0];
     const via =
@@ -302,12 +310,16 @@ function ownSource({ facts, family, link, nextHop, source }: State): string {
   return (near ?? candidates[0])?.address ?? source;
 }
 
+const UNTRANSLATED = /meta mark & (0x[0-9a-f]+) != 0x0+ oifname != "([^"]+)" ct status ! snat/;
+const LET_OUT = { 4: / ip saddr != (?:\{ ([^}]+) \}|(\S+)) /, 6: / ip6 saddr != (?:\{ ([^}]+) \}|(\S+)) / };
+
 /** The conditions of plan/parts/leak-guard.ts, read from the table itself. */
 function isLeak({ facts, family, mark, link, source, snat }: State): boolean {
-  const rule = /meta mark & (0x[0-9a-f]+) != 0x0+ oifname != "([^"]+)" ct status ! snat/.exec(facts.nft);
-  if (rule === null || (mark & Number(rule[1])) === 0 || link === rule[2]) return false;
-  const field = family === 4 ? "ip saddr" : "ip6 saddr";
-  const sources = new RegExp(` ${field} != (?:\\{ ([^}]+) \\}|(\\S+)) `).exec(facts.nft);
-  const allowed = (sources?.[1] ?? sources?.[2])?.split(", ");
-  return !snat || (allowed !== undefined && !allowed.includes(source));
+  if (mark === 0) return false;
+  const [, mask, managementPort] = UNTRANSLATED.exec(facts.nft) ?? [];
+  if (mask === undefined || (mark & Number(mask)) === 0 || link === managementPort) return false;
+  if (!snat) return true;
+  const [, several, one] = LET_OUT[family].exec(facts.nft) ?? [];
+  const sources = (several ?? one)?.split(", ");
+  return sources !== undefined && !sources.includes(source);
 }

@@ -5,6 +5,7 @@ import type { Config } from "../config.ts";
 import { parseFacts, printFacts } from "../inputs/facts-text.ts";
 import { DOMAINS } from "../inputs/host.ts";
 import { createLoop, type Round } from "../loop.ts";
+import type { HostFacts } from "../model/facts.ts";
 import { createMode } from "../plan/modes.ts";
 import { createBackends } from "../sync/backends.ts";
 import { createContention } from "../sync/contention.ts";
@@ -37,7 +38,7 @@ async function planHere(config: Config): Promise<Round> {
 }
 
 async function planFrom(config: Config, path: string): Promise<Round> {
-  const facts = parseFacts(await readFile(path, "utf8"));
+  const facts = readFacts(path, await readFile(path, "utf8"));
   const manifests = openManifests(config.manifests, () => {});
   try {
     const loop = createLoop({
@@ -53,6 +54,15 @@ async function planFrom(config: Config, path: string): Promise<Round> {
     return await loop.round(new Set(), { write: false, allObjects: true });
   } finally {
     manifests.close();
+  }
+}
+
+function readFacts(path: string, text: string): HostFacts {
+  try {
+    return parseFacts(text);
+  } catch (cause) {
+    const why = cause instanceof SyntaxError ? "not JSON" : (cause as Error).message;
+    throw new Error(`--host-facts ${path}: ${why}`, { cause });
   }
 }
 

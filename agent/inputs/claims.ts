@@ -1,11 +1,14 @@
 // Who claims which key: the objects of all files of a folder by key, when two files may claim the same one.
-// In: a file's claims before and after it changed. Out: the map of objects that hold, kept current in place; conflicts; what changed.
+// In: a file's claims before and after it changed. Out: the objects that hold, conflicts, and what changed.
 import { isDeepStrictEqual } from "node:util";
 import { byCodeUnit } from "../model/names.ts";
 import type { KubernetesObject, Problem } from "../model/objects.ts";
 import { quote } from "../model/raw.ts";
 
-/** An object as one document gives it. It may be exchanged for an equal one, so that the object keeps its identity. */
+/**
+ * An object as one document gives it. It may be exchanged for an equal one, so that the object keeps its
+ * identity.
+ */
 export interface Entry {
   readonly key: string;
   object: KubernetesObject;
@@ -43,7 +46,9 @@ export class Claims {
     return changed;
   }
 
-  /** Exchanges all claims of one file. Costs what the two lists hold, however many other objects there are. */
+  /**
+   * Exchanges all claims of one file. Costs what the two lists hold, however many other objects there are.
+   */
   exchange(file: string, before: readonly Claim[], after: readonly Claim[]): void {
     const touched = new Map<string, Claim[]>();
     for (const { entry } of [...before, ...after])

@@ -1,5 +1,5 @@
-// The bytes of one YAML or JSON file, cut into documents and decoded one by one, so that a change costs what it changed.
-// In: bytes, and the documents known from an earlier reading. Out: documents in order, each with its objects and problems.
+// The bytes of one YAML or JSON file, cut into documents decoded one by one: a change costs what it changed.
+// In: bytes, and the documents known from before. Out: documents in order, with their objects and problems.
 // No file system here; files.ts owns which bytes, when, and what becomes of them.
 import { hash } from "node:crypto";
 import { parseAllDocuments } from "yaml";
@@ -12,7 +12,10 @@ import type { Entry } from "./claims.ts";
 export interface Document {
   readonly entries: readonly Entry[];
   readonly problems: readonly Problem[];
-  /** Set when the text is not YAML; then there are no entries. `line` counts from 0 at the document's first line. */
+  /**
+   * Set when the text is not YAML; then there are no entries. `line` counts from 0 at the document's first
+   * line.
+   */
   readonly fault?: { readonly line: number; readonly text: string };
 }
 
@@ -25,8 +28,9 @@ export interface PlacedDocument {
 }
 
 /**
- * Reads a file. `known` gives the document an id had before, which is then taken as it is. `breathe` is awaited between
- * documents that had to be parsed, for a caller who has other things to do. `name` tells JSON from YAML and stands in problems.
+ * Reads a file. `known` gives the document an id had before, which is then taken as it is. `breathe` is
+ * awaited between documents that had to be parsed, for a caller who has other things to do. `name` tells JSON
+ * from YAML and stands in problems.
  */
 export async function readDocuments(
   name: string,
@@ -40,7 +44,8 @@ export async function readDocuments(
     const id = hash("sha256", piece, "base64");
     let document = known(id);
     if (document === undefined) {
-      // A string of its own for each document: names and labels are slices of it, and would keep the whole file's text alive.
+      // A string of its own for each document: names and labels are slices of it, and would keep the whole
+      // file's text alive.
       document = parseDocument(name, piece.toString("utf8"));
       await breathe();
     }
@@ -56,9 +61,9 @@ export function originOf(name: string): string {
 }
 
 /**
- * Cuts before each `---` at the start of a line. YAML 1.2.2 section 9.1.2 forbids that marker inside any scalar, block
- * scalars included, so it is always a boundary. A file with directives (`%`) stays whole, as a directive belongs to the
- * document after the marker.
+ * Cuts before each `---` at the start of a line. YAML 1.2.2 section 9.1.2 forbids that marker inside any
+ * scalar, block scalars included, so it is always a boundary. A file with directives (`%`) stays whole, as a
+ * directive belongs to the document after the marker.
  */
 export function splitDocuments(bytes: Buffer): readonly Buffer[] {
   if (bytes[0] === percent || bytes.includes("\n%")) return [bytes];
@@ -87,13 +92,15 @@ function countLines(bytes: Buffer): number {
 }
 
 function parseDocument(name: string, text: string): Document {
-  // Fifty times faster than the YAML parser, which gets to see JSON only when it is to say what is wrong where.
+  // Twenty times faster than the YAML parser, which gets to see JSON only when it is to say what is wrong
+  // where.
   const json = name.endsWith(".json") ? parseJson(text) : undefined;
   if (json !== undefined) return documentOf(name, [json.value]);
   try {
     return parseYaml(name, text);
   } catch (error) {
-    // Too many aliases (a ReferenceError), and nesting too deep for the stack (a RangeError): neither has a position.
+    // Too many aliases (a ReferenceError), and nesting too deep for the stack (a RangeError): neither has a
+    // position.
     return faulty(0, error instanceof Error ? error.message : String(error));
   }
 }
@@ -106,7 +113,9 @@ function parseJson(text: string): { readonly value: unknown } | undefined {
   }
 }
 
-/** The core schema knows no dates, so that timestamps stay text, and no merge keys; both by any YAML version. */
+/**
+ * The core schema knows no dates, so that timestamps stay text, and no merge keys; both by any YAML version.
+ */
 function parseYaml(name: string, text: string): Document {
   const documents = parseAllDocuments(text, {
     schema: "core",

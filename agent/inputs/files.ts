@@ -1,7 +1,7 @@
-// A folder of YAML files standing in for the API server: what `kubectl get -o yaml` prints, read again when it changes.
-// In: *.yaml, *.yml and *.json of one directory. Out: a live map of objects, and what is wrong in which file.
-// A file that cannot be read keeps the objects last read from it: half a file must not take half the egress IPs down.
-// Longer than most files because it is one life: the watch, what it says, and the reading that makes up for what it does not.
+// A folder of YAML files standing in for the API server: what `kubectl get -o yaml` prints, as it changes.
+// In: *.yaml, *.yml, *.json of one directory. Out: a live map of objects, and what is wrong in which file.
+// A file that cannot be read keeps its last objects: half a file must not take half the egress IPs down.
+// Longer than most files: one life of a watch, and of the reading that makes up for what it does not say.
 import { constants, type FSWatcher, type Stats, watch } from "node:fs";
 import { access, open, readdir, stat } from "node:fs/promises";
 import path from "node:path";
@@ -14,8 +14,9 @@ import { type Document, originOf, type PlacedDocument, readDocuments } from "./d
 
 export interface FilesFacts {
   /**
-   * By `keyOf`. One live map, the same at each read and changed in place by the next one: with 20 000 pods a copy for each
-   * changed file would cost more than the change. Objects themselves are frozen, and stay the same object while unchanged.
+   * By `keyOf`. One live map, the same at each read and changed in place by the next one: with 20 000 pods a
+   * copy for each changed file would cost more than the change. Objects themselves are frozen, and stay the
+   * same object while unchanged.
    */
   readonly objects: ReadonlyMap<string, KubernetesObject>;
   readonly problems: readonly Problem[];
@@ -27,22 +28,28 @@ export interface FilesFacts {
 
 export interface Files {
   /**
-   * What is known now, after re-reading the files that changed. `all` looks at each file's time, size and inode instead of
-   * relying on having been told. Reads wait for one another. Throws an Error when the directory is not there or cannot be
-   * read, now or since: never says "empty" for "unknown".
+   * What is known now, after re-reading the files that changed. `all` looks at each file's time, size and
+   * inode instead of relying on having been told. Reads wait for one another. Throws an Error when the
+   * directory is not there or cannot be read, now or since: never says "empty" for "unknown".
    */
   read(options?: { readonly all?: boolean }): Promise<FilesFacts>;
   close(): void;
 }
 
-/** `onChange` is called when something in the directory changed, often several times for one change; read() is never called from here. */
+/**
+ * `onChange` is called when something in the directory changed, often several times for one change; read() is
+ * never called from here.
+ */
 export function openFiles(directory: string, options: { readonly onChange: () => void }): Files {
   return new Folder(directory, options.onChange);
 }
 
 const bytesAtMost = 64 * 1024 * 1024;
 const sliceMs = 20;
-/** A file changed this shortly before it was looked at may change again within one tick of the file system's clock. */
+/**
+ * A file changed this shortly before it was looked at may change again within one tick of the file system's
+ * clock.
+ */
 const clockTickMs = 50;
 
 interface FileState {
@@ -136,7 +143,10 @@ class Folder implements Files {
     }
   }
 
-  /** Watches before the first look, so that nothing falls between. Without a watch each read() looks at everything. */
+  /**
+   * Watches before the first look, so that nothing falls between. Without a watch each read() looks at
+   * everything.
+   */
   #watchIt(identity: string): void {
     if (this.#watcher !== undefined && this.#watched === identity) return;
     this.#unwatch();
@@ -162,7 +172,8 @@ class Folder implements Files {
     // kubelet renames this link to change all files of a ConfigMap at once
     else if (name === null || name === "..data") this.#scanDue = true;
     else if (name !== path.basename(this.#directory)) return;
-    // inotify says the directory's own name when it was itself moved or removed: the watch then sees nothing more.
+    // inotify says the directory's own name when it was itself moved or removed: the watch then sees nothing
+    // more.
     if (name === path.basename(this.#directory)) this.#unwatch();
     this.#onChange();
   }
@@ -187,7 +198,8 @@ class Folder implements Files {
 
   async #look(name: string): Promise<Look> {
     try {
-      // Opening a pipe would wait for its writer, so not blocking; and what it is, is asked of what was opened.
+      // Opening a pipe would wait for its writer, so not blocking; and what it is, is asked of what was
+      // opened.
       await using file = await open(this.#pathOf(name), constants.O_RDONLY | constants.O_NONBLOCK);
       const stats = await file.stat();
       if (!stats.isFile()) return { name, is: "gone" };
@@ -200,7 +212,8 @@ class Folder implements Files {
         return { name, is: "unreadable", stamp: "", why: "was written while it was read" };
       }
       const state = this.#files.get(name);
-      // The moment between truncating and writing looks like this; a file with only a comment in it is empty on purpose.
+      // The moment between truncating and writing looks like this; a file with only a comment in it is empty
+      // on purpose.
       if (bytes.length === 0 && (state?.claims.length ?? 0) > 0)
         return { name, is: "unreadable", stamp, why: "is empty; remove the file if that is meant" };
       const known = (id: string) => state?.latest.get(id) ?? state?.good.get(id);
@@ -284,7 +297,10 @@ function isInput(name: string): boolean {
   return !name.startsWith(".") && /\.(yaml|yml|json)$/.test(name);
 }
 
-/** All answers in order, a few at a time: one by one most of the time goes into waiting, all at once into open files. */
+/**
+ * All answers in order, a few at a time: one by one most of the time goes into waiting, all at once into open
+ * files.
+ */
 async function inBatches<T>(
   names: readonly string[],
   ask: (name: string) => Promise<T>,

@@ -4,7 +4,7 @@ import { exemptFor } from "./exempt.ts";
 import type { HostFacts } from "./facts.ts";
 import { holdFor } from "./held.ts";
 import type { Address } from "./ip.ts";
-import { enteredMarks, layoutOf, programmedMarks } from "./marks.ts";
+import { enteredMarks, layoutOf, programmedMarks, type Traces } from "./marks.ts";
 import { lastOf } from "./memo.ts";
 import { neighbourProblems } from "./neighbours.ts";
 import type { EgressIP, Namespace, Node, Pod, Problem } from "./objects.ts";
@@ -43,6 +43,8 @@ export function createBuild(): Build {
     if (layout === undefined) throw new Error(`mark mask ${settings.markMask} cannot be cut`);
     const { network, sysctls, record } = host;
     const egressIPs = orderOf(objects.egressIPs);
+    const select = selectOf(settings.node, egressIPs, objects.namespaces, objects.nodes);
+    index = indexAddresses(index, select(objects.pods));
     const programmed = marksOf(host.iptables);
     const { held, unready, problems } = holdOf(
       settings,
@@ -53,10 +55,8 @@ export function createBuild(): Build {
       sysctls,
       record,
       programmed,
-      enteredOf(host.sets),
+      enteredOf(host.sets, index.claims),
     );
-    const select = selectOf(settings.node, egressIPs, objects.namespaces, objects.nodes);
-    index = indexAddresses(index, select(objects.pods));
     return Object.freeze({
       settings,
       layout,
@@ -78,14 +78,21 @@ export function createBuild(): Build {
   };
 }
 
-/** The set of the last call when this one is equal: the sets change with each pod, the marks in them hardly ever. */
-function keepEqual<A>(make: (of: A) => ReadonlySet<string>): (of: A) => ReadonlySet<string> {
-  let last: ReadonlySet<string> = new Set();
-  return (of) => {
-    const now = make(of);
-    if (now.size !== last.size || [...now].some((entry) => !last.has(entry))) last = now;
+/** The value of the last call when this one is equal: the sets change with each pod, the marks in them hardly ever. */
+function keepEqual<A extends readonly unknown[]>(
+  make: (...args: A) => Traces["entries"],
+): (...args: A) => Traces["entries"] {
+  let last: Traces["entries"] = new Map();
+  return (...args) => {
+    const now = make(...args);
+    const equal = [...now].every(([mark, names]) => sameNames(last.get(mark), names));
+    if (now.size !== last.size || !equal) last = now;
     return last;
   };
+}
+
+function sameNames(before: ReadonlySet<string> | undefined, now: ReadonlySet<string>): boolean {
+  return before?.size === now.size && [...now].every((name) => before.has(name));
 }
 
 /** A node's own address stays the node's, even when somebody writes it into an EgressIP (known-faults BL-44). */

@@ -1,5 +1,5 @@
 // Kubernetes objects as `kubectl get -o yaml` prints them, cut down to the few fields the agent needs.
-// In: parsed JSON or YAML of unknown shape. Out: a frozen object of objects.ts, and a Problem for each thing left out.
+// In: parsed JSON or YAML of any shape. Out: a frozen object of objects.ts, and Problems for what is wrong.
 // Never throws: one object someone got wrong must not take everybody else's egress IPs down. Pure.
 import { decodeEgressIP } from "./kinds/egressip.ts";
 import { type Meta, metaOf } from "./kinds/meta.ts";
@@ -32,8 +32,9 @@ const noProblems: readonly Problem[] = Object.freeze([]);
 const ignored: Decoded = Object.freeze({ problems: noProblems, ignored: true });
 
 /**
- * The objects in what may be a list: `kind: List` as kubectl prints it, or `PodList` and the like as the API answers, whose
- * items carry no kind of their own and are given it here. Anything else is the only one of its list. Never throws.
+ * The objects in what may be a list: `kind: List` as kubectl prints it, or `PodList` and the like as the API
+ * answers, whose items carry no kind of their own and are given it here. Anything else is the only one of its
+ * list. Never throws.
  */
 export function expand(raw: unknown): readonly unknown[] {
   if (!isObject(raw)) return [raw];
@@ -47,7 +48,10 @@ export function expand(raw: unknown): readonly unknown[] {
   return items.map((item: unknown) => (isObject(item) ? { apiVersion, kind: itemKind, ...item } : item));
 }
 
-/** One object; lists go through `expand` first. `origin` is what problems call an object that has no usable name. Never throws. */
+/**
+ * One object; lists go through `expand` first. `origin` is what problems call an object that has no usable
+ * name. Never throws.
+ */
 export function decode(raw: unknown, origin = "unknown"): Decoded {
   const problems: Problem[] = [];
   let subject = origin;
@@ -79,7 +83,8 @@ function kindOf(raw: unknown, report: Report) {
   if (kind === "List" || (kind.endsWith("List") && kinds.has(kind.slice(0, -"List".length))))
     return refuse(report, "items", "must be a list, and lists do not nest");
   const known = kinds.get(kind);
-  // Another group's Node is another kind; another version of ours is one this agent is too old or too new for.
+  // Another group's Node is another kind; another version of ours is one this agent is too old or too new
+  // for.
   if (known === undefined || groupOf(apiVersion) !== groupOf(known.version)) return "ignored";
   if (apiVersion === known.version) return known;
   return refuse(report, "apiVersion", `must be ${known.version} for ${kind}, not ${quote(apiVersion)}`);

@@ -40,7 +40,7 @@ export function holdFor(
   sysctls: HostFacts["sysctls"],
   record: IntentRecord,
   programmed: readonly ProgrammedMark[],
-  entries: Traces["entries"] = new Set(),
+  entries: Traces["entries"] = new Map(),
 ): HeldResult {
   const unready: Unready[] = [];
   const problems: Problem[] = [];
@@ -77,7 +77,12 @@ export function holdFor(
     }
   }
   placed.sort((a, b) => compareAddresses(a.address, b.address));
-  const requests = placed.map(({ family, address, link }) => ({ family, address, link: link.name }));
+  const requests = placed.map(({ egressIP, family, address, link }) => ({
+    family,
+    address,
+    link: link.name,
+    of: egressIP.name,
+  }));
   const marks = allocateMarks(layout, programmed, requests, {
     links: steeredLinks(layout, network),
     entries,

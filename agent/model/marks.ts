@@ -2,11 +2,12 @@
 // Allocation needs no memory: what is programmed is a fact. An egress IP keeps the mark its SNAT rule carries; a new one
 // takes the lowest that no rule carries, stale rules included, so a mark is never used again before its flows are gone.
 import type { Ruleset } from "../../lib/node-iptables/pure.ts";
+import type { Claims } from "./address-index.ts";
 import type { HostFacts, NetworkFacts } from "./facts.ts";
 import type { Address, Family } from "./ip.ts";
 import { perObject } from "./memo.ts";
 import { ROUTE_PROTOCOL, SNAT_CHAIN, servedSet, TABLE_BASE } from "./owner.ts";
-import type { Shard } from "./shards.ts";
+import type { Shard, Shards } from "./shards.ts";
 
 /** Bits that name the link: seven hosting links, with the rest left for the egress IPs on each of them. */
 const LINK_BITS = 3;
@@ -75,6 +76,8 @@ export interface MarkRequest {
   readonly family: Family;
   readonly link: string;
   readonly address: Address;
+  /** Name of its EgressIP. */
+  readonly of?: string;
 }
 
 export interface Marks {
@@ -94,11 +97,11 @@ export function markKey(request: MarkRequest): string {
  */
 export interface Traces {
   readonly links: readonly { readonly link: string; readonly bits: number }[];
-  /** `FAMILY MARK` of every entry. */
-  readonly entries: ReadonlySet<string>;
+  /** `FAMILY MARK` of every entry, to the EgressIPs whose pods carry it; "" for pods that none selects any more. */
+  readonly entries: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-const NO_TRACES: Traces = { links: [], entries: new Set() };
+const NO_TRACES: Traces = { links: [], entries: new Map() };
 
 /** Gives each request its mark. The result depends on the set of requests and on what is programmed, on nothing else. */
 export function allocateMarks(
@@ -129,12 +132,27 @@ export function allocateMarks(
     if (link === undefined) continue;
     const isFree = (mark: number) => !used.has(`${request.family} ${mark}`);
     const untold = (mark: number) => isFree(mark) && !traces.entries.has(`${request.family} ${mark}`);
-    const mark = lowest(layout, link, untold) ?? lowest(layout, link, isFree);
+    const own = carriedOnlyBy(request, traces.entries).find(
+      (mark) => isFree(mark) && linkBits(layout, mark) === link,
+    );
+    const mark = own ?? lowest(layout, link, untold) ?? lowest(layout, link, isFree);
     if (mark === undefined) continue;
     used.add(`${request.family} ${mark}`);
     byAddress.set(markKey(request), mark);
   }
   return { byAddress, byLink };
+}
+
+/**
+ * Marks that only pods of this request's EgressIP carry. It keeps one of them: else a mark whose SNAT rule cannot be
+ * programmed would make room for another one at each attempt, and all its pods would be written anew each time.
+ */
+function carriedOnlyBy({ of, family }: MarkRequest, entries: Traces["entries"]): readonly number[] {
+  if (of === undefined) return [];
+  return [...entries]
+    .filter(([key, names]) => key.startsWith(`${family} `) && names.size === 1 && names.has(of))
+    .map(([key]) => Number(key.slice(2)))
+    .sort((a, b) => a - b);
 }
 
 /** Found after as many looks as marks are taken, however wide the mask. */
@@ -205,20 +223,35 @@ export function steeredLinks(layout: MarkLayout, { links, rules }: NetworkFacts)
   return found.sort((a, b) => a.bits - b.bits);
 }
 
-const marksOfShard = perObject((shard: Shard<string>) => {
-  const marks = new Set<number>();
-  for (const entry of shard.values()) {
-    const mark = /^skbmark 0x([0-9a-f]+)/.exec(entry)?.[1];
-    if (mark !== undefined) marks.add(Number.parseInt(mark, 16));
-  }
-  return marks;
-});
+const marksOfShard = perObject((entries: Shard<string>) =>
+  perObject((claims: Shard<Claims>) => {
+    const marks = new Map<number, Set<string>>();
+    for (const [address, entry] of entries) {
+      const mark = /^skbmark 0x([0-9a-f]+)/.exec(entry)?.[1];
+      if (mark !== undefined)
+        carriedBy(marks, Number.parseInt(mark, 16)).add(claims.get(address)?.[0]?.by.name ?? "");
+    }
+    return marks;
+  }),
+);
 
-export function enteredMarks(sets: HostFacts["sets"]): Traces["entries"] {
-  const found = new Set<string>();
+function carriedBy<K>(marks: Map<K, Set<string>>, mark: K): Set<string> {
+  const known = marks.get(mark);
+  if (known !== undefined) return known;
+  const made = new Set<string>();
+  marks.set(mark, made);
+  return made;
+}
+
+export function enteredMarks(sets: HostFacts["sets"], claims: Shards<Claims>): Traces["entries"] {
+  const found = new Map<string, Set<string>>();
   for (const family of [4, 6] as const) {
-    for (const shard of sets.get(servedSet(family))?.members.shards ?? [])
-      if (shard.size > 0) for (const mark of marksOfShard(shard)) found.add(`${family} ${mark}`);
+    for (const [index, shard] of (sets.get(servedSet(family))?.members.shards ?? []).entries()) {
+      if (shard.size === 0) continue;
+      // Both are cut by address, so what an entry says and who selects its pod are in shards of one index.
+      for (const [mark, names] of marksOfShard(shard)(claims.shards[index] as Shard<Claims>))
+        for (const name of names) carriedBy(found, `${family} ${mark}`).add(name);
+    }
   }
   return found;
 }

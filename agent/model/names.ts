@@ -1,5 +1,5 @@
-// What Kubernetes accepts as names and labels: the syntax of apimachinery's validation package, one question each. Pure.
-// Asked again here because files and broken API servers are inputs too, and names end up in paths, rules and logs.
+// What Kubernetes accepts as names and labels: the syntax of apimachinery's validation package. Pure.
+// Asked again here because files and broken API servers are inputs too, and names end up in rules and logs.
 
 const subdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const labelName = /^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$/;

@@ -1,4 +1,4 @@
-// Reading values of unknown shape: what every decoder says about a wrong one, in the same words, on one short line.
+// Reading values of unknown shape: what every decoder says about a wrong one, in the same words, on one line.
 // In: parsed JSON or YAML. Out: the value as the type asked for, or an empty one and a report. Pure.
 
 export type Raw = Readonly<Record<string, unknown>>;
@@ -61,8 +61,8 @@ export function quote(text: string): string {
 }
 
 /**
- * Text as at most `most` characters of printable ASCII on one line, the rest escaped or cut: no name can break a log line,
- * hide in one (bidirectional and zero-width characters), or flood it.
+ * Text as at most `most` characters of printable ASCII on one line, the rest escaped or cut: no name can
+ * break a log line, hide in one (bidirectional and zero-width characters), or flood it.
  */
 export function oneLine(text: string, most: number): string {
   const escaped = text

@@ -1,11 +1,11 @@
 // Kubernetes label selectors (metav1.LabelSelector): reading them strictly, and asking whether labels match.
-// In: what `matchLabels` and `matchExpressions` hold. Out: a sorted, frozen list of requirements, all of which must hold. Pure.
-// Strict because a selector read too widely gives strangers an egress IP: any fault refuses the whole selector.
+// In: `matchLabels` and `matchExpressions`. Out: a sorted, frozen list that must all hold. Pure.
+// Strict because a selector read too widely gives strangers an egress IP: any fault refuses the whole of it.
 
 import { byCodeUnit, isLabelKey, isLabelValue } from "./names.ts";
 import { describe, isObject, quote } from "./raw.ts";
 
-export type Requirement =
+type Requirement =
   | { readonly key: string; readonly operator: "In" | "NotIn"; readonly values: readonly string[] }
   | { readonly key: string; readonly operator: "Exists" | "DoesNotExist" };
 
@@ -24,8 +24,8 @@ export type Labels = Readonly<Record<string, string>>;
 export const everything: Selector = Object.freeze([]);
 
 /**
- * Whether labels satisfy every requirement. As in Kubernetes, NotIn and DoesNotExist hold when the label is absent.
- * Own properties only: `constructor` is a valid label key.
+ * Whether labels satisfy every requirement. As in Kubernetes, NotIn and DoesNotExist hold when the label is
+ * absent. Own properties only: `constructor` is a valid label key.
  */
 export function matches(selector: Selector, labels: Labels): boolean {
   return selector.every((requirement) => holds(requirement, labels));
@@ -45,7 +45,10 @@ function holds(requirement: Requirement, labels: Labels): boolean {
   }
 }
 
-/** Reads a LabelSelector object. `path` is where it stands, `spec.podSelector`, and opens the path of every fault. */
+/**
+ * Reads a LabelSelector object. `path` is where it stands, `spec.podSelector`, and opens the path of every
+ * fault.
+ */
 export function parseSelector(
   raw: unknown,
   path: string,

@@ -55,38 +55,56 @@ export function createNetlink(run: Run): Netlink {
   };
 }
 
+type Refused = { readonly line: string; readonly why: string };
+
+/** 1 and 2 are refused lines; 255 is a line that iproute2 does not understand. */
+const STATUSES = [0, 1, 2, 255];
+
 async function batchOf(
   run: Run,
   family: readonly string[],
   lines: readonly string[],
-): Promise<ReturnType<typeof failedLines>> {
+): Promise<readonly Refused[]> {
   if (lines.length === 0) return [];
-  const input = `${lines.join("\n")}\n`;
   const { exitCode, stderr } = await run("ip", [...family, "-force", "-batch", "-"], {
-    input,
-    okExitCodes: [0, 1, 2],
+    input: `${lines.join("\n")}\n`,
+    okExitCodes: STATUSES,
   });
-  return exitCode === 0 ? [] : failedLines(lines, stderr);
+  if (exitCode === 0) return [];
+  const messages = stderr.split("\n").filter((message) => message !== "");
+  if (COMMAND_FAILED.test(messages.at(-1) ?? "")) return refusedLines(lines, messages);
+  // A line that iproute2 does not understand ends it there, `-force` or not, and is not named: the others one by one.
+  const refused: Refused[] = [];
+  for (const line of lines) {
+    const alone = await run("ip", [...family, "-batch", "-"], { input: `${line}\n`, okExitCodes: STATUSES });
+    const why = alone.stderr.split("\n").filter((message) => message !== "" && !COMMAND_FAILED.test(message));
+    if (alone.exitCode !== 0 && !isDone(line, alone.stderr)) refused.push({ line, why: why.join(" ") });
+  }
+  return refused;
 }
 
+const COMMAND_FAILED = /^Command failed -:(\d+)$/;
+
 /** `Error: …\nCommand failed -:3` to the line that failed and its reason. */
-function failedLines(
-  lines: readonly string[],
-  stderr: string,
-): readonly { readonly line: string; readonly why: string }[] {
-  const failed: { line: string; why: string }[] = [];
+function refusedLines(lines: readonly string[], messages: readonly string[]): readonly Refused[] {
+  const refused: Refused[] = [];
   let why: string[] = [];
-  for (const message of stderr.split("\n")) {
-    const at = /^Command failed -:(\d+)$/.exec(message);
-    if (at === null) {
-      if (message !== "") why.push(message);
-      continue;
+  for (const message of messages) {
+    const at = COMMAND_FAILED.exec(message);
+    if (at === null) why.push(message);
+    else {
+      refused.push({ line: lines[Number(at[1]) - 1] ?? "?", why: why.join(" ") });
+      why = [];
     }
-    failed.push({ line: lines[Number(at[1]) - 1] ?? "?", why: why.join(" ") });
-    why = [];
   }
-  // A parse error ends the run without the line that follows being named.
-  return failed.length > 0 ? failed : [{ line: "(batch)", why: why.join(" ") }];
+  return refused;
+}
+
+/** Refused because it was carried out before: by the run that ended early. */
+function isDone(line: string, stderr: string): boolean {
+  return / del /.test(line)
+    ? /No such (?:process|file)|Cannot assign requested address/.test(stderr)
+    : /File exists/.test(stderr);
 }
 
 /** Calls back on each line of `ip monitor`: the text is not trusted, only that something changed. */

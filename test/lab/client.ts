@@ -34,7 +34,9 @@ interface Waiting {
 }
 
 export function startClient(namespace: string): Client {
-  const child = spawn("ip", ["netns", "exec", namespace, "perl", clientScript], {
+  // Fresh senders keep a socket for each datagram that was not answered yet: more than the usual 1 024.
+  const command = 'ulimit -n "$(ulimit -Hn)" && exec perl "$0"';
+  const child = spawn("ip", ["netns", "exec", namespace, "sh", "-c", command, clientScript], {
     stdio: ["pipe", "pipe", "pipe"],
     env: { ...process.env, LC_ALL: "C" },
   });

@@ -38,6 +38,8 @@ export interface Sender {
    * Rejects after the deadline, 5 s by default.
    */
   answers(count: number, source?: string, deadlineMs?: number): Promise<void>;
+  /** How many datagrams were sent so far: the next one has this sequence number. */
+  sent(): Promise<number>;
   /** Stops sending, waits up to a second for answers under way. */
   stop(): Promise<SenderResult>;
 }
@@ -52,6 +54,7 @@ export function startSender(client: Client, options: SenderOptions): Sender {
   reply.catch(() => undefined);
   return {
     answers: (count, source, deadlineMs) => untilAnswers(client, id, count, source, deadlineMs),
+    sent: async () => (await client.ask("sent", id).reply).sent ?? 0,
     stop: async () => {
       client.tell("stop", id);
       return resultOf(await reply);

@@ -121,6 +121,11 @@ export const destinations = {
   api: { 4: "10.96.0.1", 6: "fd00:10:96::1", port: 443 },
   a4: { 4: pods.a4[4], 6: pods.a4[6], port: serverPort },
   b2: { 4: pods.b2[4], 6: pods.b2[6], port: serverPort },
+  /** A server on the node itself, by each of its networks. */
+  node1eth0: { ...nodes.node1.eth0, port: serverPort },
+  node1eth1: { ...nodes.node1.eth1, port: serverPort },
+  node2eth0: { ...nodes.node2.eth0, port: serverPort },
+  node2eth1: { ...nodes.node2.eth1, port: serverPort },
   nodePort1: { ...nodes.node1.eth0, port: localNodePort },
   nodePort2: { ...nodes.node2.eth0, port: localNodePort },
   clusterPort1: { ...nodes.node1.eth0, port: clusterNodePort },

@@ -15,6 +15,7 @@ import {
   type NodeName,
   namespaceOf,
   nodeNames,
+  nodes,
   outside,
   type Place,
   places,
@@ -114,6 +115,12 @@ function servers(): Server[] {
       name: place,
       ports: [serverPort, apiPort],
       addresses: [outside[place].gateway, outside[place].server, internet].flatMap(both),
+    })),
+    ...nodeNames.map((place) => ({
+      place,
+      name: place,
+      ports: [serverPort],
+      addresses: [nodes[place].eth0, nodes[place].eth1].flatMap(both),
     })),
     ...(["a4", "b2"] as const).map((place) => ({
       place,

@@ -92,7 +92,7 @@ export class Home {
     return this.lab.nodeExec(this.node, process.execPath, words);
   }
 
-  /** Starts the daemon; resolves once it answers, before its first round. */
+  /** Starts the daemon; resolves once it answers or has ended, whatever it has done by then. */
   async spawn(manifests: string, flags: Flags = {}, environment: Flags = {}): Promise<Agent> {
     const agent = new Agent(this, this.words("run", manifests, flags), environment);
     await until(() => agent.ended || agent.answers(), "the agent answers or ends", 20_000);
@@ -126,6 +126,10 @@ export class Agent {
     for (const stream of [this.#child.stdout, this.#child.stderr])
       if (stream !== null) createInterface({ input: stream }).on("line", (line) => this.#note(line));
     this.#closed = once(this.#child, "close");
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
   }
 
   get ended(): boolean {
@@ -181,10 +185,11 @@ export class Agent {
 
   /** These addresses are served and no others. */
   async serves(...addresses: readonly string[]): Promise<AgentStatus> {
-    const wanted = addresses.toSorted().join(" ");
-    const held = () => [...this.#held].map((entry) => entry.split(" ")[0]).toSorted().join(" ");
-    await until(() => held() === wanted, `serving "${wanted}"`, 10_000).catch((cause: Error) => {
-      throw new Error(`${cause.message}, but "${held()}"`, { cause });
+    const held = () => new Set([...this.#held].map((entry) => entry.split(" ")[0]));
+    const differs = () => held().symmetricDifference(new Set(addresses)).size > 0;
+    await until(() => !differs(), "it serves", 10_000).catch((cause: Error) => {
+      const [have, want] = [[...held()].join(" "), addresses.join(" ")];
+      throw new Error(`${cause.message} "${want}", but "${have}"`, { cause });
     });
     return this.ready();
   }

@@ -36,10 +36,13 @@ if [ -n "$packages" ]; then
   else
     say "installing $packages"
     export DEBIAN_FRONTEND=noninteractive
+    log=$(mktemp)
     # Lists that cannot be fetched may still be there from before.
     apt-get -qq update >&2 || say "apt-get update failed, going on with the package lists that are here"
     # shellcheck disable=SC2086 # one word a package
-    apt-get -qq -o DPkg::Lock::Timeout=120 install --no-install-recommends --yes $packages >&2 || true
+    apt-get -qq -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 install --no-install-recommends --yes $packages \
+      >"$log" 2>&1 || tail -n 20 "$log" >&2
+    rm -f "$log"
     packages=$(missing_packages | in_a_line)
     [ -z "$packages" ] || say "apt-get could not install: $packages"
   fi
@@ -54,13 +57,18 @@ if [ ! -x "$node" ] || [ ! -f node_modules/.package-lock.json ] ||
   [ package-lock.json -nt node_modules/.package-lock.json ]; then
   has npm || { say "npm is missing: apt-get install npm"; exit 1; }
   say "npm ci"
-  # npm must not run on the Node it is about to remove. Old npm warns EBADENGINE, about itself: only a warning.
+  # npm must not run on the Node it is about to remove, and Debian's finds its own parts by Debian's Node only. What it says
+  # about engines is about the Node it runs on itself, and no more than a warning.
   # Node is an optional dependency (one package for each kind of machine), the tools are development ones.
   own_path=$(echo "$PATH" | tr ':' '\n' | grep -v '/node_modules/\.bin$' | paste -s -d: -)
   PATH=$own_path NODE_ENV='' npm ci --include=optional --include=dev --no-audit --no-fund --loglevel=error >&2 || {
     say "npm ci failed"
     exit 1
   }
+  # npm 9 (Debian 12 and 13) makes the link, and unmakes it with the package for the other kind of machine, which has it too.
+  for installed in node_modules/node-linux-*/bin/node; do
+    [ -x "$node" ] || ! [ -x "$installed" ] || ln -sf "../../$installed" "$node"
+  done
 fi
 
 PATH="$PWD/node_modules/.bin:$PATH"

@@ -19,7 +19,8 @@ export function decodeEgressIP(raw: Raw, meta: Meta, report: Report): EgressIP |
   const requested = addressesAt(egressIPs, "spec.egressIPs", report);
   const { items } = objectAt(status, "status", report);
   const assignments = assignmentsAt(items, requested, report);
-  // A selector nobody could read must not turn into one that matches everything: then there is no object at all.
+  // A selector nobody could read must not turn into one that matches everything: then there is no object at
+  // all.
   if (namespaces === undefined || pods === undefined) return undefined;
   return {
     kind: "EgressIP",

@@ -1,5 +1,5 @@
-// Node, v1, with the annotations of reference A.3: the addresses it has and the network it calls primary.
-// In: the raw object. Out: a Node; an annotation nobody can read is reported and then as good as missing. Pure.
+// Node, v1, with the annotations of reference A.3: the addresses it has, the network it calls primary.
+// In: the raw object. Out: a Node; an annotation nobody can read is reported and as good as missing. Pure.
 import {
   type Address,
   type Cidr,
@@ -78,8 +78,9 @@ function primaryAt(annotations: Raw, report: Report): readonly Cidr[] {
 }
 
 /**
- * When the annotation is there but cannot be read, the node stays a cloud node without a known network: falling back to what
- * holds on bare metal would host addresses the cloud does not deliver (reference A.5 step 3).
+ * When the annotation is there but cannot be read, the node stays a cloud node without a known network:
+ * falling back to what holds on bare metal would host addresses the cloud does not deliver (reference A.5
+ * step 3).
  */
 function cloudPrimaryAt(annotations: Raw, report: Report): readonly Cidr[] {
   const path = annotationPath(cloudKey);
@@ -92,7 +93,9 @@ function cloudPrimaryAt(annotations: Raw, report: Report): readonly Cidr[] {
   return familyPairAt(ifaddr ?? {}, `${path}[0].ifaddr`, report);
 }
 
-/** `{"ipv4":"172.18.0.3/16","ipv6":"fc00::3/64"}`, one of them enough; Go leaves an absent one out or empty. */
+/**
+ * `{"ipv4":"172.18.0.3/16","ipv6":"fc00::3/64"}`, one of them enough; Go leaves an absent one out or empty.
+ */
 function familyPairAt(raw: unknown, path: string, report: Report): readonly Cidr[] {
   if (raw === undefined) return Object.freeze([]);
   const { ipv4, ipv6 } = objectAt(raw, path, report, "required");

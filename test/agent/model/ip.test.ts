@@ -1,4 +1,5 @@
-// Addresses against two oracles: the ip-address package for values, and inet_pton (node:net) for what is an address at all.
+// Addresses against two oracles: the ip-address package for values, and inet_pton (node:net) for what is an
+// address at all.
 import { isIP } from "node:net";
 import fc from "fast-check";
 import { Address4, Address6 } from "ip-address";

@@ -34,7 +34,6 @@ describe("printDelete", () => {
   });
 
   it.each([
-    ["no mark", 0, 0x7ff00000],
     ["no mask", 0x100000, 0],
     ["bits outside the mask", 0x4000, 0x7ff00000],
     ["a negative mark", -1, 0xffffffff],
@@ -44,6 +43,13 @@ describe("printDelete", () => {
   ])("refuses %s", (_, mark, mask) => {
     expect(() => printDelete({ family: 4, mark, mask })).toThrow(RangeError);
     expect(() => printDelete({ family: 4, source: "10.244.1.3", mark, mask })).toThrow(RangeError);
+  });
+
+  it("takes mark 0 only together with a source: alone it would be everybody's flows", () => {
+    expect(() => printDelete({ family: 4, mark: 0, mask: 0x7ff00000 })).toThrow(RangeError);
+    expect(printDelete({ family: 4, source: "10.244.1.3", mark: 0, mask: 0x7ff00000 })).toBe(
+      "conntrack -D -f ipv4 --zone 0 --orig-src 10.244.1.3 --mark 0x0/0x7ff00000",
+    );
   });
 
   it.each([

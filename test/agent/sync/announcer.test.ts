@@ -1,0 +1,111 @@
+// The series of announcements (BL-35): a frame at once, more later, none for an address that has left or after the end.
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { announcedToken } from "../../../agent/model/announced.ts";
+import type { AnnounceChange } from "../../../agent/sync/announce.ts";
+import { createAnnouncer, frameOf, SERIES_MS } from "../../../agent/sync/announcer.ts";
+import type { Sender } from "../../../lib/frames/index.ts";
+
+const MAC = "02:42:ac:12:00:0b";
+const change = (address: string): AnnounceChange => ({
+  op: "announce",
+  token: announcedToken(address, "eth0", MAC),
+  address,
+  link: "eth0",
+  ifindex: 7,
+  mac: MAC,
+  source: "fe80::1",
+});
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function announcing(fails: () => boolean = () => false) {
+  const sent: { readonly at: number; readonly frames: readonly { ifindex: number; frame: Uint8Array }[] }[] =
+    [];
+  const failures: string[] = [];
+  const start = Date.now();
+  const sender: Sender = {
+    send: async (frames) => {
+      sent.push({ at: Date.now() - start, frames: [...frames] });
+      if (fails()) throw new Error("network is down");
+    },
+  };
+  const announcer = createAnnouncer(sender, (error) => failures.push(String(error)));
+  return { announcer, sent, failures, at: () => sent.map((entry) => entry.at) };
+}
+
+describe("the announcer", () => {
+  it("sends at once and then at growing distances, and then no more", async () => {
+    const { announcer, sent, at } = announcing();
+    announcer.start([change("172.18.0.50"), change("fd00:172:18::50")]);
+    expect(at()).toEqual([0]);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(at()).toEqual([0, 100, 500, 1000, 2000, 5000]);
+    expect(SERIES_MS).toEqual(at());
+    for (const { frames } of sent)
+      expect(frames.map(({ ifindex, frame }) => [ifindex, frame.length])).toEqual([
+        [7, 60],
+        [7, 86],
+      ]);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("sends nothing for nothing", async () => {
+    const { announcer, sent } = announcing();
+    announcer.start([]);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect([sent, vi.getTimerCount()]).toEqual([[], 0]);
+  });
+
+  it("stops at once for an address that is leaving, and goes on for the others", async () => {
+    const { announcer, sent } = announcing();
+    announcer.start([change("172.18.0.50"), change("172.18.0.51")]);
+    await vi.advanceTimersByTimeAsync(200);
+    announcer.stop([change("172.18.0.50")]);
+    const before = sent.length;
+    await vi.advanceTimersByTimeAsync(60_000);
+    const later = sent.slice(before).flatMap(({ frames }) => frames.map(({ frame }) => frame));
+    expect(later).toHaveLength(4);
+    expect(later).toEqual(later.map(() => frameOf(change("172.18.0.51"))));
+  });
+
+  it("sends nothing at all once every address has left", async () => {
+    const { announcer, at } = announcing();
+    announcer.start([change("172.18.0.50")]);
+    announcer.stop([change("172.18.0.50")]);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(at()).toEqual([0]);
+  });
+
+  it("announces again an address that left and came back", async () => {
+    const { announcer, sent } = announcing();
+    announcer.start([change("172.18.0.50")]);
+    announcer.stop([change("172.18.0.50")]);
+    await vi.advanceTimersByTimeAsync(10_000);
+    announcer.start([change("172.18.0.50")]);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(sent).toHaveLength(7);
+  });
+
+  it("goes on with the series although a frame could not be sent, and reports each", async () => {
+    const { announcer, failures, at } = announcing(() => true);
+    announcer.start([change("172.18.0.50")]);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(at()).toHaveLength(6);
+    expect(failures).toEqual(Array.from({ length: 6 }, () => "Error: network is down"));
+  });
+
+  it("sends nothing after it was closed, and keeps no timer that would hold the process", async () => {
+    const { announcer, at } = announcing();
+    announcer.start([change("172.18.0.50")]);
+    announcer.close();
+    expect(vi.getTimerCount()).toBe(0);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(at()).toEqual([0]);
+  });
+});

@@ -1,0 +1,277 @@
+// A round over backends that do as they are told: order, failure, holding back, remembering. And over the real ones with tools
+// that fail: what one backend cannot do stops nobody from establishing, and everybody from retiring.
+import { describe, expect, it } from "vitest";
+import { createBuild, type Objects } from "../../../agent/model/build.ts";
+import type { HostFacts } from "../../../agent/model/facts.ts";
+import { createMode } from "../../../agent/plan/modes.ts";
+import { nothing, type Plan } from "../../../agent/plan/plan.ts";
+import type { AnyBackend, Diff } from "../../../agent/sync/backend.ts";
+import { createBackends } from "../../../agent/sync/backends.ts";
+import { carryOut, printSteps, type Step } from "../../../agent/sync/round.ts";
+import { adoptServed } from "../../../agent/sync/sets.ts";
+import { routeWords } from "../../../lib/netlink/pure.ts";
+import { bareHost, egressIP, namespace, node1, node2, objects, pod, settings } from "../make.ts";
+import { recordingTools } from "../tools.ts";
+
+const free = { write: true, held: () => false } as const;
+
+/** A backend that always has one change a phase, and notes what it is asked. */
+function scripted(
+  name: string,
+  log: string[],
+  of: Partial<Diff<string>> & { readonly fails?: string } = {},
+): AnyBackend {
+  const { establish = [`+${name}`], retire = [`-${name}`], fails } = of;
+  return {
+    name,
+    reads: { plan: ["routes"], facts: ["nft"] },
+    verifies: undefined,
+    diff: () => {
+      log.push(`diff ${name}`);
+      return { establish, retire };
+    },
+    print: (changes) => changes as readonly string[],
+    predict: (facts, changes) => ({ ...facts, nft: `${facts.nft}${changes.join("")}` }),
+    apply: async (changes) => {
+      log.push(...(changes as readonly string[]));
+      if (changes.some((change) => change === fails)) throw new Error(`${name} said no`);
+    },
+  };
+}
+
+const writes = (log: readonly string[]) => log.filter((line) => !line.startsWith("diff"));
+
+describe("carryOut", () => {
+  it("establishes first to last, then retires last to first", async () => {
+    const log: string[] = [];
+    const backends = ["a", "b", "c"].map((name) => scripted(name, log));
+    const { steps, failures, facts } = await carryOut(backends, nothing, bareHost, free);
+    expect(writes(log)).toEqual(["+a", "+b", "+c", "-c", "-b", "-a"]);
+    expect(printSteps(steps.slice(0, 2))).toBe("== establish a\n+a\n\n== establish b\n+b\n");
+    expect(failures).toEqual([]);
+    expect(facts.nft).toBe("+a+b+c-c-b-a");
+  });
+
+  it("works out what to establish before anything is written", async () => {
+    const log: string[] = [];
+    await carryOut([scripted("a", log), scripted("b", log)], nothing, bareHost, free);
+    expect(log.indexOf("diff b")).toBeLessThan(log.indexOf("+a"));
+  });
+
+  it("goes on establishing when one fails, and then retires nothing", async () => {
+    const log: string[] = [];
+    const backends = [scripted("a", log), scripted("b", log, { fails: "+b" }), scripted("c", log)];
+    const { failures, facts, wrote } = await carryOut(backends, nothing, bareHost, free);
+    expect(writes(log)).toEqual(["+a", "+b", "+c"]);
+    expect(failures.map(({ backend, phase, error }) => `${phase} ${backend}: ${error.message}`)).toEqual([
+      "establish b: b said no",
+    ]);
+    expect(facts.nft).toBe("+a+c");
+    expect([...wrote.keys()].map(({ name }) => name)).toEqual(["a", "b", "c"]);
+  });
+
+  it("goes on retiring when one fails to", async () => {
+    const log: string[] = [];
+    const backends = [scripted("a", log), scripted("b", log, { fails: "-b" }), scripted("c", log)];
+    const { failures } = await carryOut(backends, nothing, bareHost, free);
+    expect(writes(log)).toEqual(["+a", "+b", "+c", "-c", "-b", "-a"]);
+    expect(failures.map(({ phase, backend }) => `${phase} ${backend}`)).toEqual(["retire b"]);
+  });
+
+  it("takes whatever is thrown for a failure", async () => {
+    const log: string[] = [];
+    const odd: AnyBackend = { ...scripted("a", log), apply: () => Promise.reject("text") };
+    const { failures } = await carryOut([odd], nothing, bareHost, free);
+    expect(failures.map(({ error }) => error.message)).toEqual(["text"]);
+  });
+
+  it("leaves out a backend that is held, and retires nothing meanwhile", async () => {
+    const log: string[] = [];
+    const backends = ["a", "b", "c"].map((name) => scripted(name, log));
+    await carryOut(backends, nothing, bareHost, { ...free, held: ({ name }) => name === "b" });
+    expect(writes(log)).toEqual(["+a", "+c"]);
+  });
+
+  it("says what it would do, and does nothing, when it is not to write", async () => {
+    const log: string[] = [];
+    const told: Step[] = [];
+    const { steps, facts } = await carryOut([scripted("a", log)], nothing, bareHost, {
+      write: false,
+      held: () => false,
+      onStep: (step) => told.push(step),
+    });
+    expect(writes(log)).toEqual([]);
+    expect(steps.flatMap(({ lines }) => lines)).toEqual(["+a", "-a"]);
+    expect(told).toEqual(steps);
+    expect(facts.nft).toBe("+a-a");
+  });
+
+  it("has no step for nothing to do", async () => {
+    const log: string[] = [];
+    const idle = scripted("a", log, { establish: [], retire: [] });
+    const { steps, wrote, facts } = await carryOut([idle], nothing, bareHost, free);
+    expect([steps, wrote.size]).toEqual([[], 0]);
+    expect(facts).toBe(bareHost);
+  });
+
+  it("asks again only a backend that reads something that changed", async () => {
+    const log: string[] = [];
+    const idle = scripted("a", log, { establish: [], retire: [] });
+    await carryOut([idle], nothing, bareHost, free);
+    await carryOut([idle], { ...nothing }, { ...bareHost, sysctls: { x: "1" } }, free);
+    expect(log).toEqual(["diff a"]);
+    await carryOut([idle], nothing, { ...bareHost, nft: "changed" }, free);
+    await carryOut([idle], { ...nothing, routes: [] }, { ...bareHost, nft: "changed" }, free);
+    expect(log).toEqual(["diff a", "diff a", "diff a"]);
+  });
+});
+
+const shop = namespace("shop");
+const pods = [pod("shop/a", ["10.244.1.3", "fd00:10:244:1::3"]), pod("shop/b", ["10.244.1.4"])];
+const two = objects(
+  egressIP("web", { at: { "172.18.0.50": "node1", "fd00:172:18::50": "node1" } }),
+  egressIP("db", { at: { "10.10.10.60": "node1" }, created: "2026-02-01T00:00:00Z" }),
+  shop,
+  node1,
+  node2,
+  ...pods,
+);
+const moved = objects(egressIP("web", { at: { "172.18.0.50": "node2" } }), shop, node1, node2, ...pods);
+
+/** Rounds as the loop makes them, over facts that are what was predicted: as if the host did what it was told. */
+function host(start: HostFacts = bareHost) {
+  const tools = recordingTools();
+  const backends = createBackends(tools);
+  const build = createBuild();
+  const mode = createMode("local");
+  let facts = start;
+  const round = async (wanted: Objects | Plan, held: (name: string) => boolean = () => false) => {
+    tools.clear();
+    const plan = "pods" in wanted ? mode.plan(build(settings, wanted, facts)) : wanted;
+    const outcome = await carryOut(backends, plan, adoptServed(plan, facts), {
+      write: true,
+      held: ({ name }) => held(name),
+    });
+    facts = adoptServed(plan, outcome.facts);
+    return outcome;
+  };
+  return { tools, round, facts: () => facts };
+}
+
+const phases = (steps: readonly Step[]) => steps.map(({ phase, backend }) => `${phase} ${backend}`);
+
+describe("the real backends", () => {
+  it("establish in the order that is the safety argument, and come to rest", async () => {
+    const { round, tools } = host();
+    const standInOrder = (order: readonly string[], ...names: readonly string[]) => {
+      const places = names.map((name) => order.indexOf(`establish ${name}`));
+      expect(places).not.toContain(-1);
+      expect(places).toEqual([...places].sort((a, b) => a - b));
+    };
+    // Pods are selected and nothing can be given yet: they are held back.
+    const waiting = await round(
+      objects(egressIP("web", { requested: ["172.18.0.50"] }), shop, node1, node2, ...pods),
+    );
+    standInOrder(phases(waiting.steps), "sets", "leak-guard", "iptables");
+    // Then their way out is made, and only at its end are they steered to it.
+    const { steps } = await round(two);
+    standInOrder(
+      phases(steps),
+      "record",
+      "routing",
+      "leak-guard",
+      "iptables",
+      "addresses",
+      "announce",
+      "steering",
+    );
+    await round(two);
+    expect((await round(two)).steps).toEqual([]);
+    expect(tools.writes).toEqual([]);
+  });
+
+  it("come to rest after uninstall as well, and leave nothing of ours in the facts", async () => {
+    const { round, facts } = host();
+    await round(two);
+    await round(two);
+    await round(nothing);
+    expect((await round(nothing)).steps).toEqual([]);
+    const { iptables, sets, nft, record, announced, network } = facts();
+    const ours = [...iptables[4], ...iptables[6]].flatMap(([, chains]) =>
+      [...chains.keys()].filter((name) => /^EGRESSIP/.test(name)),
+    );
+    expect([ours, sets.size, nft, record.addresses, announced.size]).toEqual([[], 0, "", [], 0]);
+    expect(network.routes.filter(({ protocol }) => protocol === "233")).toEqual([]);
+    expect(network.rules.filter(({ protocol }) => protocol === "233")).toEqual([]);
+    expect(network.addresses).toEqual(bareHost.network.addresses);
+  });
+
+  it.each(["record", "sysctl", "ipset", "ip", "nft", "iptables4", "iptables6"])(
+    "when %s fails at the start, the others establish, nothing retires, and the next round makes up for it",
+    async (tool) => {
+      const reference = host();
+      await reference.round(two);
+      await reference.round(two);
+
+      const { tools, round, facts } = host();
+      tools.fail({ [tool]: "no" });
+      const { failures, steps } = await round(two);
+      const attempted = new Set(phases(steps));
+      for (const name of ["sets", "leak-guard", "iptables", "addresses", "routing"])
+        expect(attempted).toContain(`establish ${name}`);
+      expect(failures.map(({ phase }) => phase)).not.toContain("retire");
+      expect(phases(steps).filter((line) => line.startsWith("retire"))).toEqual([]);
+      if (tool !== "sysctl") expect(failures).not.toEqual([]);
+
+      tools.fail({});
+      await round(two);
+      await round(two);
+      expect((await round(two)).steps).toEqual([]);
+      // Which mark stands for which egress IP may differ: pods may have been given one that nothing translated.
+      const settled = ({ iptables, network, record, announced, sysctls }: HostFacts) => {
+        const rules = [...iptables[4], ...iptables[6]].flatMap(([table, chains]) =>
+          [...chains].flatMap(([name, { rules: of }]) => of.map((rule) => `${table} ${name} ${rule}`)),
+        );
+        const routes = network.routes.map(routeWords);
+        const addresses = network.addresses.map((entry) => `${entry.address} ${entry.link}`);
+        const text = [
+          ...rules,
+          ...routes,
+          ...addresses,
+          JSON.stringify(record),
+          ...announced,
+          JSON.stringify(sysctls),
+        ];
+        return new Set(text.map((line) => line.replaceAll(/0x[0-9a-f]+\/0x7[0f]+/g, "MARK")));
+      };
+      expect(settled(facts())).toEqual(settled(reference.facts()));
+    },
+  );
+
+  it.each(["record", "ipset", "ip", "nft", "iptables4"])(
+    "when %s fails while an egress IP moves away, its pods are not left with half of a way out",
+    async (tool) => {
+      const { tools, round } = host();
+      await round(two);
+      await round(two);
+      tools.fail({ [tool]: "no" });
+      const { steps, failures } = await round(moved);
+      if (failures.some(({ phase }) => phase === "establish"))
+        expect(phases(steps).filter((line) => line.startsWith("retire"))).toEqual([]);
+      tools.fail({});
+      await round(moved);
+      await round(moved);
+      expect((await round(moved)).steps).toEqual([]);
+    },
+  );
+
+  it("establish what others need although one is held back, and retire only when it is released", async () => {
+    const { round } = host();
+    await round(two);
+    await round(two);
+    const during = await round(moved, (name) => name === "routing");
+    expect(phases(during.steps).filter((line) => line.startsWith("retire"))).toEqual([]);
+    const after = await round(moved);
+    expect(phases(after.steps).some((line) => line.startsWith("retire"))).toBe(true);
+  });
+});

@@ -1,0 +1,314 @@
+// The tracer on small made-up hosts: each kind of rule it knows, and what it says of those it does not.
+// That it agrees with the kernel is shown by scenarios.test.ts and kernel/scenarios.test.ts with the same packets.
+import { describe, expect, test } from "vitest";
+import { parseFacts } from "../../agent/inputs/facts-text.ts";
+import { type Packet, trace } from "../../agent/trace.ts";
+import { parseRule } from "../../agent/trace-rule.ts";
+
+const hop = (link: string, gateway = "") => [{ gateway, link, onlink: false, weight: 1 }];
+const address = (link: string, family: 4 | 6, text: string, length: number, flags: string[] = []) => ({
+  link,
+  family,
+  address: text,
+  length,
+  scope: "global",
+  label: "",
+  flags,
+});
+const route = (table: string, destination: string, metric: number, hops: unknown[], type = "unicast") => ({
+  family: destination.includes(":") ? 6 : 4,
+  table,
+  type,
+  destination,
+  metric,
+  protocol: "233",
+  hops,
+  mtu: 0,
+});
+const rule = (priority: number, table: string, selector: string, family = 4) => ({
+  family,
+  priority,
+  table,
+  protocol: "",
+  selector,
+});
+
+interface Host {
+  readonly iptables?: readonly string[];
+  readonly rules?: readonly unknown[];
+  readonly routes?: readonly unknown[];
+  readonly served?: Readonly<Record<string, string>>;
+  readonly nft?: string;
+}
+
+/** A host with eth0, eth1 and the pods behind mp0. */
+function host({ iptables = [], rules = [], routes = [], served = {}, nft = "" }: Host) {
+  const value = {
+    version: 1,
+    network: {
+      links: [],
+      addresses: [
+        address("eth0", 4, "172.18.0.11", 24),
+        address("eth1", 4, "10.10.10.11", 24),
+        address("eth1", 4, "10.10.10.50", 32),
+        address("eth1", 6, "fd00:10:10::50", 128, ["deprecated"]),
+        address("eth1", 6, "fd00:10:10::11", 64),
+        address("mp0", 4, "10.244.1.2", 24),
+      ],
+      routes: [
+        route("main", "0.0.0.0/0", 100, hop("eth0", "172.18.0.1")),
+        route("main", "0.0.0.0/0", 500, hop("eth1", "10.10.10.1")),
+        route("main", "10.10.10.0/24", 0, hop("eth1")),
+        route("main", "10.244.0.0/16", 0, hop("mp0", "10.244.1.1")),
+        route("main", "::/0", 100, hop("eth1", "fd00:10:10::1")),
+        ...routes,
+      ],
+      rules: [rule(0, "local", ""), rule(32766, "main", ""), rule(32766, "main", "", 6), ...rules],
+    },
+    sysctls: {},
+    iptables: { 4: iptables, 6: iptables },
+    sets: [
+      { name: "egressip4", type: "hash:ip", options: "", members: served },
+      { name: "egressip-exempt4", type: "hash:net", options: "", members: { "10.96.0.0/16": "" } },
+    ],
+    nft: nft.split("\n"),
+    record: { addresses: [], sysctls: {} },
+    announced: [],
+  };
+  return parseFacts(JSON.stringify(value));
+}
+
+/** `-A CHAIN …` lines of one table, with the chains they need declared. */
+function table(name: string, ...rules: readonly string[]): readonly string[] {
+  const chains = new Set(rules.flatMap((line) => /^-A (\S+)/.exec(line)?.[1] ?? []));
+  const declared = [...chains].map((chain) => `:${chain} ${/^[A-Z]+$/.test(chain) ? "ACCEPT" : "-"} [0:0]`);
+  return [`*${name}`, ...declared, ...rules, "COMMIT"];
+}
+
+const packet: Packet = { source: "10.244.1.3", destination: "198.51.100.80", from: "mp0" };
+const web = { ...packet, protocol: "tcp", port: 80 } as const;
+
+const leaves = (link: string, source: string, destination = packet.destination) => ({
+  leaves: true,
+  link,
+  source,
+  destination,
+});
+
+describe("routes", () => {
+  test("the lowest metric of the longest prefix", () => {
+    expect(trace(host({}), packet).verdict).toEqual(leaves("eth0", "10.244.1.3"));
+    const near = { ...packet, destination: "10.10.10.100" };
+    expect(trace(host({}), near).verdict).toEqual(leaves("eth1", "10.244.1.3", "10.10.10.100"));
+  });
+
+  test("rules count by priority, not by their place in the list", () => {
+    const facts = host({
+      rules: [rule(6000, "200", "from 10.244.1.3")],
+      routes: [route("200", "0.0.0.0/0", 0, hop("eth1", "10.10.10.1"))],
+    });
+    expect(trace(facts, packet).verdict).toEqual(leaves("eth1", "10.244.1.3"));
+    expect(trace(facts, { ...packet, source: "10.244.1.4" }).verdict).toMatchObject({ link: "eth0" });
+  });
+
+  test("a table without a route, and one that throws, lead on to the next; a blackhole ends", () => {
+    const by = (type: string) =>
+      host({ rules: [rule(6000, "200", "")], routes: [route("200", "0.0.0.0/0", 0, [], type)] });
+    expect(trace(host({ rules: [rule(6000, "200", "")] }), packet).verdict).toMatchObject({ link: "eth0" });
+    expect(trace(by("throw"), packet).verdict).toMatchObject({ link: "eth0" });
+    expect(trace(by("blackhole"), packet).verdict).toEqual({
+      leaves: false,
+      why: "blackhole route in table 200",
+    });
+  });
+
+  test("a selector nobody here knows is said and passed over", () => {
+    const traced = trace(host({ rules: [rule(100, "200", "sport 1-2 ipproto tcp")] }), packet);
+    expect(traced.steps).toContain("a rule of somebody else is passed over: sport 1-2 ipproto tcp");
+    expect(traced.unjudged).toBe(1);
+    expect(traced.verdict).toMatchObject({ link: "eth0" });
+  });
+
+  test("what is for this host does not leave", () => {
+    expect(trace(host({}), { ...packet, destination: "10.10.10.11" }).verdict).toEqual({
+      leaves: false,
+      why: "delivered to this host",
+    });
+  });
+});
+
+describe("others' rules", () => {
+  test("masquerade takes the link's own address, never an egress IP or a deprecated one", () => {
+    const facts = host({
+      iptables: table("nat", "-A POSTROUTING -s 10.244.0.0/16 ! -d 10.244.0.0/16 -o eth1 -j MASQUERADE"),
+    });
+    expect(trace(facts, { ...packet, destination: "10.10.10.100" }).verdict).toMatchObject({
+      source: "10.10.10.11",
+    });
+    expect(trace(facts, packet).verdict).toMatchObject({ source: "10.244.1.3" });
+    const six = { source: "fd00:10:244:1::3", destination: "2001:db8:51::80", from: "mp0" };
+    const all = host({ iptables: table("nat", "-A POSTROUTING -o eth1 -j MASQUERADE") });
+    expect(trace(all, six).verdict).toMatchObject({ source: "fd00:10:10::11" });
+  });
+
+  const service = host({
+    iptables: table(
+      "nat",
+      '-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES',
+      "-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j KUBE-MARK-MASQ",
+      "-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.244.1.6:8080",
+      "-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000",
+      "-A POSTROUTING -j KUBE-POSTROUTING",
+      "-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN",
+      "-A KUBE-POSTROUTING -j MARK --set-xmark 0x4000/0x0",
+      "-A KUBE-POSTROUTING -j MASQUERADE",
+    ),
+  });
+
+  test("a service: another destination, routed there, masqueraded as marked", () => {
+    const to = { ...web, destination: "10.96.0.10" };
+    expect(trace(service, to).verdict).toEqual(leaves("mp0", "10.244.1.2", "10.244.1.6"));
+    expect(trace(service, { ...to, port: 81 }).verdict).toMatchObject({ destination: "10.96.0.10" });
+    expect(trace(service, { ...to, protocol: "udp" }).verdict).toMatchObject({ destination: "10.96.0.10" });
+  });
+
+  test("a policy of DROP, a drop and a reject end it and name the rule", () => {
+    const policy = ["*filter", ":FORWARD DROP [0:0]", "COMMIT"];
+    expect(trace(host({ iptables: policy }), packet).verdict).toEqual({
+      leaves: false,
+      why: "dropped by FORWARD: policy DROP",
+    });
+    for (const target of ["DROP", "REJECT --reject-with icmp-port-unreachable"]) {
+      const facts = host({ iptables: table("filter", `-A FORWARD -s 10.244.1.3/32 -j ${target}`) });
+      expect(trace(facts, packet).verdict).toEqual({
+        leaves: false,
+        why: `dropped by FORWARD: -s 10.244.1.3/32 -j ${target}`,
+      });
+    }
+  });
+
+  test("an ACCEPT ends a base chain even from a chain below it; RETURN goes on above", () => {
+    const facts = (target: string) =>
+      host({
+        iptables: table(
+          "filter",
+          "-A FORWARD -j OTHER",
+          "-A FORWARD -j DROP",
+          `-A OTHER -i mp0 -j ${target}`,
+          "-A OTHER -j DROP",
+        ),
+      });
+    expect(trace(facts("ACCEPT"), packet).verdict).toMatchObject({ leaves: true });
+    expect(trace(facts("RETURN"), packet).verdict).toMatchObject({ leaves: false });
+  });
+
+  test("a rule that cannot be judged is counted, unless what is understood of it says no", () => {
+    const facts = (source: string) =>
+      host({
+        iptables: table(
+          "filter",
+          `-A FORWARD -s ${source} -m statistic --mode random --probability 0.5 -j DROP`,
+        ),
+      });
+    expect(trace(facts("10.244.1.3/32"), packet)).toMatchObject({ unjudged: 1, verdict: { leaves: true } });
+    expect(trace(facts("10.244.1.9/32"), packet)).toMatchObject({ unjudged: 0, verdict: { leaves: true } });
+    const target = host({ iptables: table("filter", "-A FORWARD -j TEE --gateway 10.0.0.1") });
+    expect(trace(target, packet)).toMatchObject({ unjudged: 1, verdict: { leaves: true } });
+    const theirs = host({ iptables: table("filter", "-A FORWARD -m set --match-set theirs src -j DROP") });
+    expect(trace(theirs, packet)).toMatchObject({ unjudged: 1, verdict: { leaves: true } });
+  });
+
+  test("two chains that call each other come to an end", () => {
+    const facts = host({
+      iptables: table("filter", "-A FORWARD -j ONE", "-A ONE -j OTHER", "-A OTHER -j ONE"),
+    });
+    expect(trace(facts, packet).verdict).toMatchObject({ leaves: true });
+  });
+});
+
+describe("our rules", () => {
+  const mark = table(
+    "mangle",
+    "-A PREROUTING -j EGRESSIP-MARK",
+    "-A EGRESSIP-MARK -m connmark ! --mark 0x0/0x7ff00000 -j CONNMARK --restore-mark --nfmask 0x7ff00000 --ctmask 0x7ff00000",
+    "-A EGRESSIP-MARK -m conntrack ! --ctstate NEW -j RETURN",
+    "-A EGRESSIP-MARK -m set --match-set egressip-exempt4 dst -j RETURN",
+    "-A EGRESSIP-MARK -j SET --map-set egressip4 src --map-mark",
+    "-A EGRESSIP-MARK -m mark ! --mark 0x0/0x7ff00000 -j CONNMARK --save-mark --nfmask 0x7ff00000 --ctmask 0x7ff00000",
+  );
+  const snat = table(
+    "nat",
+    "-A POSTROUTING -j EGRESSIP-SNAT",
+    "-A EGRESSIP-SNAT -o eth1 -m mark --mark 0x10000000/0x7ff00000 -j SNAT --to-source 10.10.10.50 --random-fully",
+  );
+  const guard = table(
+    "filter",
+    "-A FORWARD -j EGRESSIP-GUARD",
+    "-A EGRESSIP-GUARD -o mp0 -j RETURN",
+    "-A EGRESSIP-GUARD -o eth1 -m connmark --mark 0x10000000/0x70000000 -j RETURN",
+    "-A EGRESSIP-GUARD -m connmark ! --mark 0x0/0x7ff00000 -j DROP",
+    "-A EGRESSIP-GUARD -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j RETURN",
+    "-A EGRESSIP-GUARD -m set --match-set egressip4 src -m set ! --match-set egressip-exempt4 dst -j DROP",
+  );
+  const steered = {
+    served: { "10.244.1.3": "skbmark 0x10000000/0x7ff00000", "10.244.1.4": "" },
+    rules: [rule(6000, "1004", "fwmark 0x10000000/0x70000000")],
+    routes: [route("1004", "0.0.0.0/0", 0, hop("eth1", "10.10.10.1"))],
+  };
+  const leak =
+    'table inet egressip {\nchain leak {\nmeta mark & 0x7ff00000 != 0x00000000 oifname != "mp0" ct status ! snat counter drop\n}\n}\n';
+
+  test("a served pod leaves with its egress IP, and the steps say why", () => {
+    const { verdict, steps, unjudged } = trace(
+      host({ ...steered, iptables: [...mark, ...guard, ...snat], nft: leak }),
+      packet,
+    );
+    expect(verdict).toEqual(leaves("eth1", "10.10.10.50"));
+    expect(unjudged).toBe(0);
+    expect(steps).toEqual([
+      "egressip4: 10.244.1.3 skbmark 0x10000000/0x7ff00000",
+      "table 1004: 0.0.0.0/0 via 10.10.10.1 dev eth1",
+      "EGRESSIP-SNAT: -o eth1 -m mark --mark 0x10000000/0x7ff00000 -j SNAT --to-source 10.10.10.50 --random-fully",
+      "leaves eth1 with source 10.10.10.50",
+    ]);
+  });
+
+  test("one that is selected and not ready is held back, to exempt destinations it is not", () => {
+    const facts = host({ ...steered, iptables: [...mark, ...guard, ...snat] });
+    const waiting = { ...packet, source: "10.244.1.4" };
+    expect(trace(facts, waiting).verdict).toMatchObject({ leaves: false });
+    const exempt = trace(facts, { ...waiting, destination: "10.96.0.1" });
+    expect(exempt.verdict).toMatchObject({ leaves: true, source: "10.244.1.4" });
+    expect(exempt.steps).toContain("egressip-exempt4: 10.96.0.1 is exempt, the pod keeps its usual source");
+  });
+
+  test("without the rule the guard drops; without SNAT the leak guard does; without both it is a leak", () => {
+    const facts = { ...steered, iptables: [...mark, ...guard] };
+    expect(trace(host({ ...facts, rules: [] }), packet).verdict).toMatchObject({ leaves: false });
+    expect(trace(host({ ...facts, nft: leak }), packet).verdict).toEqual({
+      leaves: false,
+      why: "dropped by the leak guard: marked, and no rule translated it",
+    });
+    expect(trace(host(facts), packet).verdict).toEqual(leaves("eth1", "10.244.1.3"));
+  });
+
+  test("a pod that nobody selects is told so", () => {
+    const facts = host({ ...steered, iptables: mark });
+    expect(trace(facts, { ...packet, source: "10.244.1.9" }).steps[0]).toBe(
+      "egressip4: 10.244.1.9 is not in it: no EgressIP speaks for it here",
+    );
+  });
+});
+
+test("a rule's words: negation, modules, quoted text", () => {
+  expect(parseRule('! -i mp0 -m comment --comment "a -j b" -m set ! --match-set x dst -g CHAIN')).toEqual({
+    text: '! -i mp0 -m comment --comment "a -j b" -m set ! --match-set x dst -g CHAIN',
+    conditions: [
+      { not: true, module: "", option: "-i", value: "mp0" },
+      { not: false, module: "comment", option: "--comment", value: '"a -j b"' },
+      { not: true, module: "set", option: "--match-set", value: "x dst" },
+    ],
+    target: "CHAIN",
+    words: [],
+  });
+});

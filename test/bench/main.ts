@@ -1,0 +1,147 @@
+// `npm run bench`: what things cost, as ratios against the physical floor measured in the same run. Nothing is asserted.
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Step } from "../../agent/sync/round.ts";
+import { measureIdle } from "./idle.ts";
+import { inNode } from "./in-node.ts";
+import { measurePackets } from "./packets.ts";
+import { median } from "./statistics.ts";
+import { openWorld, settingsFor, type World } from "./world.ts";
+
+const parts = process.argv.slice(2);
+const wanted = (part: string) => parts.length === 0 || parts.includes(part);
+const row = (text: string, ...figures: readonly string[]) =>
+  console.log(`${text.padEnd(58)}${figures.map((figure) => figure.padStart(12)).join("")}`);
+const ms = (value: number) => `${value.toFixed(1)} ms`;
+const times = (value: number) => `${value.toFixed(2)}×`;
+
+if (wanted("establish")) await establishing();
+if (wanted("one")) await oneMore();
+if (wanted("packets")) await packets();
+if (wanted("idle")) await idle();
+
+interface Established {
+  readonly readObjects: number;
+  readonly readHost: number;
+  readonly toVerified: number;
+  readonly rss: number;
+  readonly steps: readonly Step[];
+}
+
+async function establishing(): Promise<void> {
+  console.log(
+    "\n5,000 pods × 64 egress IPs, empty kernel to verified, against the same lines fed to the tools (medians of 5)",
+  );
+  for (const dual of [false, true]) {
+    const world = await openWorld();
+    const settings = settingsFor(world, { pods: 5000, egressIPs: 64, dual });
+    const figures = { cold: [] as Established[], warm: [] as Established[], floor: [] as number[] };
+    for (let turn = 0; turn < 5; turn++) {
+      for (const how of ["cold", "warm"] as const) {
+        figures[how].push(await inNode<Established>(world, "establish.ts", settings, how));
+        await world.reset();
+      }
+      figures.floor.push(await feed(world, figures.cold[0]?.steps ?? []));
+      await world.reset();
+    }
+    const floor = median(figures.floor);
+    const of = (how: "cold" | "warm", key: "readObjects" | "readHost" | "toVerified") =>
+      median(figures[how].map((figure) => figure[key]));
+    const name = dual ? "both families" : "IPv4";
+    row(`${name}: the same lines straight to the tools (floor)`, ms(floor), times(1));
+    row(`${name}: agent just started`, ms(of("cold", "toVerified")), times(of("cold", "toVerified") / floor));
+    row(
+      `${name}: agent that has run before`,
+      ms(of("warm", "toVerified")),
+      times(of("warm", "toVerified") / floor),
+    );
+    row(`${name}: reading 5,000 pods' YAML`, ms(of("cold", "readObjects")));
+    row(`${name}: reading the host`, ms(of("cold", "readHost")));
+    await world.close();
+  }
+}
+
+/** The lines of the first round, given to the tools by a shell that does nothing else. */
+async function feed(world: World, steps: readonly Step[]): Promise<number> {
+  const folder = mkdtempSync(join(world.directory, "feed-"));
+  const linesOf = (name: string) =>
+    steps
+      .filter(({ backend, phase }) => backend === name && phase === "establish")
+      .flatMap(({ lines }) => lines);
+  const ip = [...linesOf("routing"), ...linesOf("addresses")].map((line) => line.replace(/^ip /, ""));
+  const restore = linesOf("iptables");
+  const six = restore.indexOf("# ip6tables-restore --noflush");
+  const inputs: readonly (readonly [string, readonly string[]])[] = [
+    ["ipset restore", linesOf("sets")],
+    ["ip -batch -", ip.filter((line) => !line.startsWith("-6 "))],
+    ["ip -6 -batch -", ip.filter((line) => line.startsWith("-6 ")).map((line) => line.slice(3))],
+    ["nft -f -", linesOf("leak-guard")],
+    ["iptables-nft-restore --noflush", restore.slice(1, six < 0 ? undefined : six)],
+    ["ip6tables-nft-restore --noflush", six < 0 ? [] : restore.slice(six + 1)],
+  ];
+  const script = inputs
+    .filter(([, lines]) => lines.length > 0)
+    .map(([tool, lines], index) => {
+      writeFileSync(join(folder, String(index)), `${lines.join("\n")}\n`);
+      return `${tool} < ${join(folder, String(index))}`;
+    });
+  writeFileSync(join(folder, "feed.sh"), `set -e\n${script.join("\n")}\n`);
+  const start = performance.now();
+  await world.exec(world.node, "sh", [join(folder, "feed.sh")]);
+  return performance.now() - start;
+}
+
+async function oneMore(): Promise<void> {
+  console.log("\none pod more: from its file to the kernel (medians of 30)");
+  let floor: number | undefined;
+  for (const pods of [100, 20000]) {
+    const world = await openWorld();
+    const settings = settingsFor(world, { pods, egressIPs: 64, dual: false });
+    const costs = await inNode<{ ms: number; lines: number; spawns: number; cpu: number }[]>(
+      world,
+      "one-more.ts",
+      settings,
+      String(pods),
+      "64",
+      "30",
+    );
+    const took = median(costs.map((cost) => cost.ms));
+    floor ??= took;
+    const most = (key: "lines" | "spawns") => `${Math.max(...costs.map((cost) => cost[key]))} ${key}`;
+    row(
+      `with ${pods.toLocaleString("en")} present`,
+      ms(took),
+      times(took / floor),
+      most("lines"),
+      most("spawns"),
+      `cpu ${ms(median(costs.map((cost) => cost.cpu)))}`,
+    );
+    await world.close();
+  }
+}
+
+async function packets(): Promise<void> {
+  console.log("\nwhat a packet costs (medians of 9 turns; ratios against the router that only masquerades)");
+  const costs = await measurePackets(9);
+  for (const { name, trip, rate, tripRatio, rateRatio } of costs) {
+    row(name, `${trip.toFixed(1)} µs`, times(tripRatio), `${Math.round(rate / 1000)} kpps`, times(rateRatio));
+  }
+  const [, one, many] = costs;
+  if (one !== undefined && many !== undefined) {
+    row(
+      "5,000 × 64 against 1 × 1",
+      "",
+      times(many.tripRatio / one.tripRatio),
+      "",
+      times(many.rateRatio / one.rateRatio),
+    );
+  }
+}
+
+async function idle(): Promise<void> {
+  console.log("\nthe daemon at rest, 5,000 pods × 64 egress IPs, slow tick 60 s");
+  const { cpuPercent, seconds, rss, rssAll } = await measureIdle("../../dist/egressip-agent.js", 65);
+  row(`CPU over ${seconds} s, tools included`, `${cpuPercent.toFixed(2)} %`);
+  row("memory of the agent", `${rss.toFixed(0)} MiB`);
+  row("memory with monitors and the process that starts tools", `${rssAll.toFixed(0)} MiB`);
+}

@@ -1,0 +1,48 @@
+// Runs inside the node's namespace: with everything in place, one pod more, many times. Prints what one costs.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { assemble, openManifests } from "../../agent/commands/parts.ts";
+import { gather, parseConfig } from "../../agent/config.ts";
+import { DOMAINS } from "../../agent/inputs/host.ts";
+import type { Domain } from "../../agent/model/facts.ts";
+import { spawnCounts } from "../../lib/exec/index.ts";
+import { pod } from "./manifests.ts";
+
+const [pods = 0, egressIPs = 0, times = 0] = process.argv.slice(2).map(Number);
+const config = parseConfig(gather({}, process.env));
+let changed = (): void => {};
+const manifests = openManifests(config.manifests, () => changed());
+const { loop, host } = await assemble(config, (all) => manifests.read(all), {
+  onStep: () => {},
+  announceFailed: () => {},
+});
+let dirty: ReadonlySet<Domain> = new Set(DOMAINS);
+do {
+  await loop.round(dirty, { write: true, allObjects: true });
+  dirty = loop.unverified();
+} while (dirty.size > 0);
+
+const spawned = () => Object.values(spawnCounts()).reduce((sum, count) => sum + count, 0);
+const costs: { ms: number; lines: number; spawns: number; cpu: number }[] = [];
+for (let i = 0; i < times; i++) {
+  const text = pod(pods + i, { pods, egressIPs, dual: false });
+  const told = new Promise<void>((resolve) => {
+    changed = resolve;
+  });
+  const before = spawned();
+  const cpu = process.cpuUsage();
+  const start = performance.now();
+  writeFileSync(join(config.manifests, `more-${i}.yaml`), text);
+  await told;
+  const { outcome } = await loop.round(new Set(), { write: true, allObjects: false });
+  const used = process.cpuUsage(cpu);
+  costs.push({
+    ms: performance.now() - start,
+    lines: outcome.steps.reduce((sum, { lines }) => sum + lines.length, 0),
+    spawns: spawned() - before,
+    cpu: (used.user + used.system) / 1000,
+  });
+}
+host.close();
+manifests.close();
+process.stdout.write(JSON.stringify(costs));
