@@ -33,6 +33,7 @@ export function createBuild(): Build {
   const enteredOf = keepEqual(lastOf(enteredMarks));
   const layoutFor = lastOf(layoutOf);
   const holdOf = lastOf(holdFor);
+  const holdFreshOf = lastOf(holdFor);
   const exemptOf = lastOf(exemptFor);
   const notHeldOf = lastOf(addressesNotHeld);
   const contestedOf = lastOf(contestedProblems);
@@ -46,17 +47,22 @@ export function createBuild(): Build {
     const select = selectOf(settings.node, egressIPs, objects.namespaces, objects.nodes);
     index = indexAddresses(index, select(objects.pods));
     const programmed = marksOf(host.iptables);
-    const { held, unready, problems } = holdOf(
-      settings,
-      layout,
-      egressIPs,
-      objects.nodes,
-      network,
-      sysctls,
-      record,
-      programmed,
-      enteredOf(host.sets, index.claims),
-    );
+    const { nodes } = objects;
+    const known = holdOf(settings, layout, egressIPs, nodes, network, sysctls, record, programmed);
+    // What the entries of all pods say is asked only when a mark has to be given: it changes with each pod.
+    const { held, unready, problems } = known.fresh
+      ? holdFreshOf(
+          settings,
+          layout,
+          egressIPs,
+          nodes,
+          network,
+          sysctls,
+          record,
+          programmed,
+          enteredOf(host.sets, index.claims),
+        )
+      : known;
     return Object.freeze({
       settings,
       layout,

@@ -18,6 +18,8 @@ import type { Settings } from "./settings.ts";
 import type { Held, Unready } from "./snapshot.ts";
 
 export interface HeldResult {
+  /** Marks were given out anew: what the entries of the sets say would have mattered. */
+  readonly fresh: boolean;
   readonly held: readonly Held[];
   readonly unready: readonly Unready[];
   readonly problems: readonly Problem[];
@@ -113,7 +115,7 @@ export function holdFor(
     );
     problems.push(...linkProblems(egressIP, address, family, link, sysctls, settings.manageForwarding));
   }
-  return { held: Object.freeze(held), unready: Object.freeze(unready), problems };
+  return { fresh: marks.fresh, held: Object.freeze(held), unready: Object.freeze(unready), problems };
 }
 
 function placeOn(

@@ -83,6 +83,8 @@ export interface MarkRequest {
 export interface Marks {
   /** By `markKey`; an absent key found no free mark. */
   readonly byAddress: ReadonlyMap<string, number>;
+  /** Some request has no mark from before: only then do the traces matter. */
+  readonly fresh: boolean;
   /** Link name to its link bits, in place. */
   readonly byLink: ReadonlyMap<string, number>;
 }
@@ -140,7 +142,7 @@ export function allocateMarks(
     used.add(`${request.family} ${mark}`);
     byAddress.set(markKey(request), mark);
   }
-  return { byAddress, byLink };
+  return { byAddress, byLink, fresh: fresh.length > 0 };
 }
 
 /**

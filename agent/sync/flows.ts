@@ -2,8 +2,9 @@
 // Retired between the set entries and the SNAT rules: no new flow gets the mark any more, and the rule that still carries
 // it keeps it from being given to another egress IP until its flows are gone.
 import { printDelete } from "../../lib/conntrack/pure.ts";
-import { programmedMarks } from "../model/marks.ts";
+import { layoutOf, programmedMarks } from "../model/marks.ts";
 import { servedSet } from "../model/owner.ts";
+import type { Mark } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
 import { servedDiff } from "./served-diff.ts";
 import { membersOf } from "./sets.ts";
@@ -22,10 +23,6 @@ export function flows(tools: Pick<Tools, "conntrack">): Backend<FlowChange> {
     reads: { plan: ["marks", "cutUnmarked", "sets"], facts: ["iptables", "sets"] },
     verifies: undefined,
     diff: (plan, facts) => {
-      const kept = new Set(plan.marks.map(({ family, mark }) => `${family} ${mark}`));
-      const stale = programmedMarks(facts.iptables).filter(
-        ({ family, mark }) => !kept.has(`${family} ${mark}`),
-      );
       const cut: FlowChange[] = [];
       const mask = plan.marks[0]?.mask;
       for (const family of [4, 6] as const) {
@@ -33,10 +30,7 @@ export function flows(tools: Pick<Tools, "conntrack">): Backend<FlowChange> {
         const { added } = servedDiff(membersOf(facts, servedSet(family)), plan.sets.served[family]);
         for (const [source] of added) cut.push({ family, source, mark: 0, mask });
       }
-      return {
-        establish: cut,
-        retire: stale.map(({ family, mark, mask: of }) => ({ family, mark, mask: of })),
-      };
+      return { establish: cut, retire: staleFlows(plan.marks, programmedMarks(facts.iptables)) };
     },
     print: (changes) => changes.map(printDelete),
     predict: (facts) => facts,
@@ -46,6 +40,30 @@ export function flows(tools: Pick<Tools, "conntrack">): Backend<FlowChange> {
       }
     },
   };
+}
+
+/** One deletion for all marks of a link that keeps none of them, else one a mark. */
+function staleFlows(kept: readonly Mark[], programmed: readonly Mark[]): readonly FlowChange[] {
+  const keptMarks = new Set(kept.map(({ family, mark }) => `${family} ${mark}`));
+  const keptLinks = new Set(kept.map((entry) => linkOf(entry).key));
+  const stale = programmed.filter(({ family, mark }) => !keptMarks.has(`${family} ${mark}`));
+  const changes = new Map<string, FlowChange>();
+  for (const { family, mark, mask } of stale) {
+    const link = linkOf({ family, mark, mask });
+    if (keptLinks.has(link.key)) changes.set(`${family} ${mark}`, { family, mark, mask });
+    else changes.set(link.key, { family, mark: link.bits, mask: link.mask });
+  }
+  return [...changes.values()];
+}
+
+function linkOf({ family, mark, mask }: Mark): {
+  readonly key: string;
+  readonly bits: number;
+  readonly mask: number;
+} {
+  const linkMask = layoutOf(mask)?.linkMask ?? mask;
+  const bits = (mark & linkMask) >>> 0;
+  return { key: `link ${family} ${bits}/${linkMask}`, bits, mask: linkMask };
 }
 
 function remove({ conntrack }: Pick<Tools, "conntrack">, change: FlowChange): Promise<number> {

@@ -44,11 +44,20 @@ add other6 2001:db8:9::/64
 `;
 
 const strangersTables = `table inet egressip-of-others {
-  set pods { type ipv4_addr; elements = { 192.0.2.7, 192.0.2.8 } }
-  chain leak { type filter hook postrouting priority 300; policy accept; ip saddr @pods counter drop comment "egressip-leak" }
+  set pods {
+    type ipv4_addr
+    elements = { 192.0.2.7, 192.0.2.8 }
+  }
+  chain leak {
+    type filter hook postrouting priority 300
+    ip saddr @pods counter drop comment "egressip-leak"
+  }
 }
 table ip egressip {
-  chain leak { type filter hook postrouting priority 301; policy accept; ip saddr 192.0.2.9 drop }
+  chain leak {
+    type filter hook postrouting priority 301
+    ip saddr 192.0.2.9 drop
+  }
 }
 `;
 

@@ -186,8 +186,8 @@ export class Agent {
   /** These addresses are served and no others. */
   async serves(...addresses: readonly string[]): Promise<AgentStatus> {
     const held = () => new Set([...this.#held].map((entry) => entry.split(" ")[0]));
-    const differs = () => held().symmetricDifference(new Set(addresses)).size > 0;
-    await until(() => !differs(), "it serves", 10_000).catch((cause: Error) => {
+    const same = () => held().size === addresses.length && addresses.every((one) => held().has(one));
+    await until(same, "it serves", 10_000).catch((cause: Error) => {
       const [have, want] = [[...held()].join(" "), addresses.join(" ")];
       throw new Error(`${cause.message} "${want}", but "${have}"`, { cause });
     });
