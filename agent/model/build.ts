@@ -12,6 +12,7 @@ import { inOrder, selectFor } from "./selection.ts";
 import type { Settings } from "./settings.ts";
 import { entriesOf, type Shards } from "./shards.ts";
 import type { Snapshot } from "./snapshot.ts";
+import { createKept } from "./unresolved.ts";
 
 /** All objects of a moment. A map is another object when, and only when, something in it changed. */
 export interface Objects {
@@ -33,6 +34,7 @@ export function createBuild(): Build {
   const enteredOf = keepEqual(lastOf(enteredMarks));
   const layoutFor = lastOf(layoutOf);
   const holdOf = lastOf(holdFor);
+  const keptOf = createKept();
   const holdFreshOf = lastOf(holdFor);
   const exemptOf = lastOf(exemptFor);
   const notHeldOf = lastOf(addressesNotHeld);
@@ -71,6 +73,7 @@ export function createBuild(): Build {
       unready,
       programmed,
       served: index,
+      kept: keptOf(objects.pods, index.claims, host.sets),
       exempt: exemptOf(settings, objects.nodes, network, record),
       notHeld: notHeldOf(egressIPs, held, objects.nodes),
       egressIPs,

@@ -63,6 +63,8 @@ export interface Pod {
   readonly hostNetwork: boolean;
   /** Succeeded or Failed: has no address any more, whatever its status still says. */
   readonly finished: boolean;
+  /** Phase Running: has an address, also while its status does not say which. */
+  readonly running: boolean;
   /** status.podIPs, else the annotation's `default` entry, else status.podIP; canonical, at most one per family. */
   readonly addresses: readonly Address[];
 }

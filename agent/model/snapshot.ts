@@ -5,6 +5,7 @@ import type { Address, Family } from "./ip.ts";
 import type { MarkLayout, ProgrammedMark } from "./marks.ts";
 import type { EgressIP, Problem } from "./objects.ts";
 import type { Settings } from "./settings.ts";
+import type { KeptEntries } from "./unresolved.ts";
 
 /** An egress IP that this node is to give. */
 export interface Held {
@@ -37,6 +38,8 @@ export interface Snapshot {
   readonly programmed: readonly ProgrammedMark[];
   /** Selected pods that concern this node, by address. */
   readonly served: AddressIndex;
+  /** Entries to leave as they are, since an address is not known for the moment. */
+  readonly kept: KeptEntries;
   /** Destinations that keep the pod's own source, as hash:net members, sorted. */
   readonly exempt: { readonly 4: readonly string[]; readonly 6: readonly string[] };
   /** Addresses that any EgressIP asks for and this node does not hold: never ours to answer for. */

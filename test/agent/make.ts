@@ -84,6 +84,7 @@ export function pod(name: string, addresses: readonly string[] = [], of: Made<Po
     node: "node1",
     hostNetwork: false,
     finished: false,
+    running: true,
     addresses,
     ...of,
   });

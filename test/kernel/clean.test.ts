@@ -73,7 +73,6 @@ const strangersNetwork = [
   "route add default via 10.10.10.1 dev eth1 metric 7 table 1004 proto static",
   "route add unreachable 192.0.2.128/25 table 1003 proto static",
   "route add 2001:db8:9::/64 via fd00:10:10::1 dev eth1 table 1004",
-  "route add 192.0.2.0/24 via 172.18.0.1 dev eth0 proto 233 table 7777",
   "rule add from 192.0.2.7 lookup 1004 pref 6000",
   "rule add fwmark 0x100000/0x700000 lookup 1004 pref 6000",
   "rule add from 192.0.2.8 lookup 7777 pref 5999",

@@ -2,11 +2,12 @@
 // In: one change at a time. Out: the same dump as before it.
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { run } from "../../lib/exec/index.ts";
 import { Lab } from "../lab/lab.ts";
 import { families, nodes } from "../lab/topology.ts";
 import { type Agent, Home } from "../support/agent.ts";
+import { unordered } from "../support/agent-dump.ts";
 import { egressIP, Manifests } from "../support/agent-manifests.ts";
 import { canRunKernelTests } from "../support/privileged.ts";
 import { until } from "../support/until.ts";
@@ -23,24 +24,6 @@ const linkBack = [
   "route replace default via fd00:10:10::1 dev eth1 metric 500",
 ];
 
-/**
- * What was made anew is listed after what was not. Of nft tables and of routing rules with one priority and other marks the
- * order means nothing to a packet; that of anything else stays as it is.
- */
-function unordered(dump: string): string {
-  return dump
-    .split(/^(?===)/m)
-    .map((section) => {
-      const parts = section.startsWith("== nft ") ? /^(?=table )/m : /^/m;
-      return /^== (?:nft|ip -\d rule) /.test(section)
-        ? section.split(parts).sort(byCodeUnit).join("")
-        : section;
-    })
-    .join("");
-}
-
-const byCodeUnit = (a: string, b: string) => (a < b ? -1 : 1);
-
 describe.skipIf(reason !== undefined)(`drift${reason === undefined ? "" : ` (not here: ${reason})`}`, () => {
   let lab: Lab;
   let home: Home;
@@ -53,20 +36,12 @@ describe.skipIf(reason !== undefined)(`drift${reason === undefined ? "" : ` (not
     // One more that is not this node's: its address must not be here.
     const elsewhere = egressIP("elsewhere", { addresses: ["10.10.10.55"], app: "server", node: "node2" });
     await manifests.write("elsewhere.yaml", [elsewhere]);
-    const first = await home.start(manifests.directory);
-    await first.lookAgain();
-    before = await lab.dump("node1");
-    await first.stop();
-  });
-  beforeEach(async () => {
-    // A fresh one each time: what is undone again and again it gives up for a while.
     agent = await home.start(manifests.directory);
     await agent.lookAgain();
-  });
-  afterEach(async () => {
-    await agent.stop();
+    before = await lab.dump("node1");
   });
   afterAll(async () => {
+    await agent?.stop();
     await lab?.down();
     await Promise.all([home?.remove(), manifests?.remove()]);
   });
@@ -84,7 +59,6 @@ describe.skipIf(reason !== undefined)(`drift${reason === undefined ? "" : ` (not
     const same = async () => unordered(await lab.dump("node1")) === unordered(before);
     await until(same, "the node is as it was", 10_000).catch(() => undefined);
     expect(unordered(await lab.dump("node1"))).toBe(unordered(before));
-    expect((await agent.changes()).length).toBeGreaterThan(0);
   }
 
   it.each([
@@ -106,7 +80,7 @@ describe.skipIf(reason !== undefined)(`drift${reason === undefined ? "" : ` (not
     ["an IPv6 address removed", "ip address del fd00:172:18::60/128 dev eth0"],
     ["an egress IP of another node put on a link", "ip address add 10.10.10.55/32 dev eth1"],
   ])("%s", async (_, command) => {
-    await lab.nodeExec("node1", "sh", ["-c", command]);
+    await lab.nodeExec("node1", "sh", ["-ec", command]);
     await heals();
   });
 
@@ -221,17 +195,21 @@ describe.skipIf(reason !== undefined)(`drift${reason === undefined ? "" : ` (not
     await ip("link del eth1");
     await agent.when(({ held }) => held === 2, "what lived on eth1 is unready");
     expect(await lab.probe("a1", "internet", "udp", 4, 100)).toHaveProperty("failed");
-    const [outer, inner] = ["address 02:e1:00:03:01:01", `index 40 address ${address} netns ${node}`];
+    const [outer, inner] = ["address 02:e1:00:03:01:01", `address ${address} netns ${node}`];
     await run("ip", ["-n", sec, "-batch", "-"], {
       input: `link add node1 ${outer} type veth peer name eth1 ${inner}\nlink set node1 master switch\nlink set node1 up\n`,
     });
+    const made = await run("ip", ["-n", node, "-json", "link", "show", "eth1"]);
+    const [{ ifindex }] = JSON.parse(made.stdout) as [{ ifindex: number }];
+    expect(ifindex).not.toBe(4);
+    const table = String(1000 + ifindex);
     await ip("address add 10.10.10.11/24 dev eth1", ...linkBack);
     await agent.serves("10.10.10.50", "fd00:10:10::50", "172.18.0.60", "fd00:172:18::60");
     for (const family of families) {
-      await until(async () => (await routes(family, "1040")).includes("default via"), "its table is 1040");
+      await until(async () => (await routes(family, table)).includes("default via"), "it has a table");
       expect(await routes(family, "1004")).toBe("");
       const rules = await run("ip", ["-n", node, `-${family}`, "rule", "show", "pref", "6000"]);
-      expect(rules.stdout).toContain("lookup 1040");
+      expect(rules.stdout).toContain(`lookup ${table}`);
       expect(rules.stdout).not.toContain("lookup 1004");
       const reached = async () => "source" in (await lab.probe("a1", "internet", "tcp", family));
       await until(reached, "a1 gets out again");

@@ -183,6 +183,74 @@ describe.skipIf(reason !== undefined)(`leaks${reason === undefined ? "" : ` (not
     expect(await leaks.stop()).toEqual([]);
     await agent.stop();
   });
+
+  it("a jump put above ours again and again: repaired, then given way to and said so, and nothing leaks", async () => {
+    const nat = (...words: readonly string[]) =>
+      lab.nodeExec("node1", "iptables-nft", ["-t", "nat", ...words]);
+    const first = async () => (await nat("-S", "POSTROUTING", "1")).stdout.trim();
+    const ours = "-A POSTROUTING -j EGRESSIP-SNAT";
+    await nat("-N", "OTHER");
+    await nat("-A", "OTHER", "-o", "eth1", "-j", "MASQUERADE");
+    const agent = await home.start(manifests.directory);
+    const [leaks, nodeAddresses] = [await lab.watchLeaks(), await watchNodeAddresses(lab)];
+    const streams = startStreams(lab);
+    await answersWith(streams, 5, egressOf);
+    const inContention = async () => (await agent.status()).contention.length > 0;
+    let fights = 0;
+    while (fights < 20 && !(await inContention())) {
+      fights++;
+      await nat("-I", "POSTROUTING", "1", "-j", "OTHER");
+      await until(
+        async () => (await first()) === ours || (await inContention()),
+        "ours is first, or it gives up",
+      );
+    }
+    const { contention } = await agent.status();
+    expect(contention).toEqual([
+      { backend: "iptables", line: expect.stringContaining("POSTROUTING"), times: fights },
+    ]);
+    expect(fights).toBeLessThan(20);
+
+    // It does not fight for now, whoever asks it to look.
+    await nat("-I", "POSTROUTING", "1", "-j", "OTHER");
+    const changes = await agent.changes();
+    await agent.lookAgain();
+    expect(await agent.changes()).toEqual(changes);
+    expect(await first()).toBe("-A POSTROUTING -j OTHER");
+    // Nobody fights any more: it comes back by itself.
+    await until(async () => (await first()) === ours, "ours is first again", 20_000);
+    await answersWith(streams, 5, egressOf);
+    for (const { bySource } of await Promise.all(streams.map(({ sender }) => sender.stop())))
+      expect(bySource.size).toBe(1);
+    expect(await nodeAddresses.stop()).toEqual([]);
+    expect(await leaks.stop()).toEqual([]);
+    await agent.stop();
+    for (let jumps = 0; jumps <= fights; jumps++) await nat("-D", "POSTROUTING", "-j", "OTHER");
+    await nat("-F", "OTHER");
+    await nat("-X", "OTHER");
+  });
+
+  it("pods flushed from the set: nobody tells of it, so they are as if not selected until the slow tick", async () => {
+    const agent = await home.start(manifests.directory, { "resync-seconds": "1" });
+    await agent.lookAgain();
+    const before = await lab.dump("node1");
+    const leaks = await lab.watchLeaks();
+    const streams = startStreams(lab);
+    await answersWith(streams, 5, egressOf);
+    await lab.nodeExec("node1", "sh", ["-ec", "ipset flush egressip4; ipset flush egressip6"]);
+    await until(async () => (await lab.dump("node1")) === before, "they are back", 10_000);
+    await answersWith(streams, 5, egressOf);
+    const results = await Promise.all(streams.map(({ sender }) => sender.stop()));
+    for (const [at, { pod, family }] of streams.entries()) {
+      const egress = pod === "a2" ? `ext/${eth0A[family]}` : `sec/${eth1A[family]}`;
+      const seen = new Set((results[at] as SenderResult).bySource.keys());
+      seen.delete(egress);
+      // The guard knows selected pods by the same set.
+      expect([...seen].filter((source) => source !== `ext/${node1.eth0[family]}`)).toEqual([]);
+    }
+    expect(await leaks.stop()).toEqual([]);
+    await agent.stop();
+  });
 });
 
 interface Sabotage {

@@ -34,13 +34,13 @@ export interface AgentStatus {
 }
 
 /**
- * Where agents of one node keep their state: outlives each of them, as on a real node.
- * Removed by `remove()`.
+ * Where agents of one node keep their state: outlives each of them, as on a real node. `remove()` ends them all.
  */
 export class Home {
   readonly directory: string;
   readonly lab: Lab;
   readonly node: NodeName;
+  readonly #agents: Agent[] = [];
 
   private constructor(lab: Lab, node: NodeName, directory: string) {
     this.lab = lab;
@@ -60,8 +60,9 @@ export class Home {
     return join(this.directory, "debug.sock");
   }
 
-  remove(): Promise<void> {
-    return rm(this.directory, { recursive: true, force: true });
+  async remove(): Promise<void> {
+    await this.#killAll();
+    await rm(this.directory, { recursive: true, force: true });
   }
 
   /** The command line of `run` and `plan`. */
@@ -87,7 +88,9 @@ export class Home {
     return this.lab.nodeExec(this.node, process.execPath, words, { okExitCodes: [0, 2] });
   }
 
-  uninstall(): Promise<RunResult> {
+  /** Of agents that a failed test has left running there is nothing to be seen afterwards. */
+  async uninstall(): Promise<RunResult> {
+    await this.#killAll();
     const words = [program, "uninstall", "--state-dir", this.stateDirectory];
     return this.lab.nodeExec(this.node, process.execPath, words);
   }
@@ -95,8 +98,13 @@ export class Home {
   /** Starts the daemon; resolves once it answers or has ended, whatever it has done by then. */
   async spawn(manifests: string, flags: Flags = {}, environment: Flags = {}): Promise<Agent> {
     const agent = new Agent(this, this.words("run", manifests, flags), environment);
+    this.#agents.push(agent);
     await until(() => agent.ended || agent.answers(), "the agent answers or ends", 20_000);
     return agent;
+  }
+
+  async #killAll(): Promise<void> {
+    await Promise.all(this.#agents.splice(0).map((agent) => agent.kill()));
   }
 
   /** The same, and waits until it has done what there is to do. */
@@ -126,10 +134,6 @@ export class Agent {
     for (const stream of [this.#child.stdout, this.#child.stderr])
       if (stream !== null) createInterface({ input: stream }).on("line", (line) => this.#note(line));
     this.#closed = once(this.#child, "close");
-  }
-
-  get pid(): number | undefined {
-    return this.#child.pid;
   }
 
   get ended(): boolean {
@@ -218,11 +222,6 @@ export class Agent {
     this.#child.kill("SIGTERM");
     await this.#closed;
     return this.#child.exitCode;
-  }
-
-  /** When it ends by itself. */
-  async end(): Promise<void> {
-    await this.#closed;
   }
 
   #note(line: string): void {

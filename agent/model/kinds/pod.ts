@@ -34,6 +34,7 @@ export function decodePod(raw: Raw, meta: Meta, report: Report): Pod {
     node: usableNode ? nodeName : "",
     hostNetwork: onHost,
     finished,
+    running: phase === "Running",
     addresses: onHost || finished ? Object.freeze([]) : podAddresses(statusObject, meta, report),
   };
 }

@@ -10,13 +10,14 @@ import { guardRules } from "./guard.ts";
 import { leakGuard } from "./leak-guard.ts";
 import { routesOf, rulesOf } from "./link-tables.ts";
 import { markRules } from "./mark.ts";
-import { exemptSetsOf, servedEntries } from "./sets.ts";
+import { exemptSetsOf, servedEntries, withKept } from "./sets.ts";
 import { snatRules } from "./snat.ts";
 
 /** `through` says which held egress IPs use the host path in this mode. */
 export function createHostPath(through: (held: Held) => boolean): (snapshot: Snapshot) => Plan {
   const heldHere = lastOf((held: readonly Held[]) => Object.freeze(held.filter(through)));
   const entriesOf = servedEntries();
+  const keeping = lastOf(withKept);
   const setsOf = lastOf(exemptSetsOf);
   const iptablesOf = lastOf(
     (settings: Snapshot["settings"], held: readonly Held[], layout: Snapshot["layout"]) => {
@@ -51,7 +52,13 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
   return (snapshot) => {
     const { settings, layout } = snapshot;
     const held = heldHere(snapshot.held);
-    const served = entriesOf(settings, held, snapshot.served.claims, layout.mask);
+    const served = keeping(
+      settings,
+      held,
+      layout.mask,
+      entriesOf(settings, held, snapshot.served.claims, layout.mask),
+      snapshot.kept,
+    );
     const idle = held.length === 0 && isEmpty(served[4]) && isEmpty(served[6]);
     if (idle) return { ...nothing, addresses: addresses(held, snapshot.notHeld) };
     return {

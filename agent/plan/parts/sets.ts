@@ -7,8 +7,9 @@ import { lastOf } from "../../model/memo.ts";
 import { exemptSet, servedSet } from "../../model/owner.ts";
 import type { SelectedPod } from "../../model/selection.ts";
 import type { Settings } from "../../model/settings.ts";
-import { fromShards, type Shard, type Shards, shardwise } from "../../model/shards.ts";
+import { fromShards, type Shard, type Shards, shardwise, withEntries } from "../../model/shards.ts";
 import type { Held, Snapshot } from "../../model/snapshot.ts";
+import type { KeptEntries } from "../../model/unresolved.ts";
 import type { PlannedSets } from "../plan.ts";
 
 /** Growing from the kernel's 1,024 while 5,000 pods are added costs as much as adding them; this is 128 KiB. */
@@ -55,6 +56,27 @@ export function servedEntries(): (
     6: fromShards(entries.map((entry) => entry[6])),
   }));
   return (settings, held, claims, mask) => joined(perShardFor(settings, held, mask)(claims));
+}
+
+/** With the entries that stay although no pod claims them: with their mark if it is still one of ours, else waiting. */
+export function withKept(
+  settings: Settings,
+  held: readonly Held[],
+  mask: number,
+  served: ServedEntries,
+  kept: KeptEntries,
+): ServedEntries {
+  if (kept.size === 0) return served;
+  const valid = new Set(held.map((entry) => `${entry.family} ${markEntry(entry.mark, mask)}`));
+  const unready = settings.whenUnready === "drop" ? "" : undefined;
+  const ofFamily = (family: 4 | 6) =>
+    withEntries(
+      served[family],
+      [...kept]
+        .filter(([address]) => familyOf(address) === family)
+        .map(([address, entry]) => [address, valid.has(`${family} ${entry}`) ? entry : unready] as const),
+    );
+  return { 4: ofFamily(4), 6: ofFamily(6) };
 }
 
 interface Entries {

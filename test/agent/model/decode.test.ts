@@ -177,6 +177,7 @@ describe("what kubectl prints", () => {
         node: "node-1",
         hostNetwork: false,
         finished: false,
+        running: true,
         addresses: ["10.244.1.9", "fd00:10:244:1::9"],
       },
       problems: [],

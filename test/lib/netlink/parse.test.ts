@@ -95,6 +95,12 @@ describe("parseRoutes", () => {
     ]);
   });
 
+  it("gives a single hop the weight that it has without saying", () => {
+    expect(routes.filter(({ hops }) => hops.length === 1).every(({ hops }) => hops[0]?.weight === 1)).toBe(
+      true,
+    );
+  });
+
   it("leaves out what the kernel keeps for itself", () => {
     for (const type of ["local", "broadcast", "multicast"]) expect(ROUTES).toContain(`"type":"${type}"`);
     expect(

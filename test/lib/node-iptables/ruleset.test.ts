@@ -166,6 +166,7 @@ describe("parseNftTable", () => {
         rule(7, { xt: { type: "match", name: "comment" } }, counter, { jump: { target: "OURS" } }),
         rule(8, { goto: { target: "OURS" } }),
         rule(9, counter, { accept: null }),
+        rule(10, { jump: { target: "OURS" } }, { log: null }),
       ),
     );
     expect(chains).toEqual(
@@ -173,11 +174,14 @@ describe("parseNftTable", () => {
         ["OURS", { policy: "-", rules: [] }],
         [
           "POSTROUTING",
-          { policy: "ACCEPT", rules: ["-j OURS", "# nft rule 6", "# nft rule 7", "-g OURS", "# nft rule 9"] },
+          {
+            policy: "ACCEPT",
+            rules: ["-j OURS", "# nft rule 6", "# nft rule 7", "-g OURS", "# nft rule 9", "# nft rule 10"],
+          },
         ],
       ]),
     );
-    expect(chains.get("POSTROUTING")?.rules.map(isNative)).toEqual([false, true, true, false, true]);
+    expect(chains.get("POSTROUTING")?.rules.map(isNative)).toEqual([false, true, true, false, true, true]);
   });
 
   it("can be printed as iptables-save would print it, and read back", () => {
