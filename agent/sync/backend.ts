@@ -17,6 +17,8 @@ export interface Backend<C> {
   readonly reads: { readonly plan: readonly (keyof Plan)[]; readonly facts: readonly Domain[] };
   /** May run at the same time as the backend before it in the list: neither needs what the other does. */
   readonly beside?: true;
+  /** What it establishes is worked out at its turn, from the facts as the backends before it have left them. */
+  readonly late?: true;
   /** Domain to read back after a write; undefined where a successful write is trusted until the slow tick. */
   readonly verifies: Domain | undefined;
   diff(plan: Plan, facts: HostFacts): Diff<C>;

@@ -1,4 +1,5 @@
-// One round: every backend establishes, first to last; only if all of that worked does every backend retire, last to first.
+// One round: every backend establishes, first to last; only if all of that worked does every backend retire, last to first,
+// up to the first that cannot: what stands below it is what it still needs (a mark is free only when its flows are gone).
 // Also the printer of a round: the same text for `plan`, the golden files, the debug socket and bug reports.
 import type { HostFacts } from "../model/facts.ts";
 import type { Plan } from "../plan/plan.ts";
@@ -71,15 +72,23 @@ export async function carryOut(
       else failures.push({ backend: backend.name, phase, error });
     }
   };
-  // Worked out before anything is done: a backend may ask what is new, and must not see what another has just added.
+  // Worked out before anything is done, but for the late ones: a backend may ask what is new, and must not see what
+  // another has just added.
   const establish = new Map(
-    backends.map((backend) => [backend, options.held(backend) ? [] : diffOf(backend, plan, start).establish]),
+    backends
+      .filter((backend) => !backend.late && !options.held(backend))
+      .map((backend) => [backend, diffOf(backend, plan, start).establish]),
   );
+  const toEstablish = (backend: AnyBackend) =>
+    backend.late && !options.held(backend)
+      ? diffOf(backend, plan, facts).establish
+      : (establish.get(backend) ?? []);
   const groups = groupsOf(backends);
-  for (const group of groups) await act(group, "establish", (backend) => establish.get(backend) ?? []);
+  for (const group of groups) await act(group, "establish", toEstablish);
   const all = failures.length === 0 && !backends.some((backend) => options.held(backend));
   if (all) {
     for (const group of [...groups].reverse()) {
+      if (failures.length > 0) break;
       await act([...group].reverse(), "retire", (backend) => diffOf(backend, plan, facts).retire);
     }
   }

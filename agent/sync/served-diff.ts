@@ -37,34 +37,23 @@ export function servedDiff(observed: Shards<string>, wanted: Shards<string>): Se
   return diff;
 }
 
-export interface ServedLines {
-  /** To write before anything else. */
-  readonly first: readonly (readonly [string, string])[];
-  /** To take out before anything else. */
-  readonly firstOut: readonly string[];
-  /** To write when every way out is complete. */
-  readonly last: readonly (readonly [string, string])[];
+/**
+ * While nothing marks at all (a first start, or one after a crash in it), every entry is put right at once: the chain that
+ * marks is committed after the SNAT rules, and what an entry said before must not be taken at its word then.
+ */
+export function nothingMarks(iptables: HostFacts["iptables"], family: 4 | 6): boolean {
+  return !iptables[family].get("mangle")?.has(MARK_CHAIN);
 }
 
 /**
- * Which entries are written when. A new pod gets its mark at once only when the SNAT rule of that mark is there: with a mark
- * that nothing translates yet it would leave a link that is steered to already with the node's address, and after a crash
- * the mark could be given to another egress IP. Any other waits as "selected, not ready" until the end. While nothing marks
- * at all (a first start, or one after a crash in it), every entry is put right once and at once: the chain that marks is
- * committed after the SNAT rules, and what an entry said before must not be taken at its word then.
+ * Whether an entry may be written. With a mark that nothing translates yet its pod would leave a link that is steered to
+ * already with the node's address, and after a crash the mark could be given to another egress IP.
  */
-export function servedLines(diff: ServedDiff, iptables: HostFacts["iptables"], family: 4 | 6): ServedLines {
-  if (!iptables[family].get("mangle")?.has(MARK_CHAIN))
-    return { first: [...diff.added, ...diff.changed], firstOut: diff.removed, last: [] };
+export function translatedIn(iptables: HostFacts["iptables"], family: 4 | 6): (entry: string) => boolean {
   const translated = new Set(
     programmedMarks(iptables)
       .filter((entry) => entry.family === family)
       .map(({ mark, mask }) => markEntry(mark, mask)),
   );
-  const mayBeMarked = (entry: string) => entry === "" || translated.has(entry);
-  return {
-    firstOut: [],
-    first: diff.added.map(([address, entry]) => [address, mayBeMarked(entry) ? entry : ""] as const),
-    last: [...diff.added.filter(([, entry]) => !mayBeMarked(entry)), ...diff.changed],
-  };
+  return (entry) => entry === "" || translated.has(entry);
 }

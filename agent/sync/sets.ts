@@ -8,7 +8,7 @@ import { exemptSet, isOurSet, servedSet } from "../model/owner.ts";
 import { adoptShards, emptyShards, entriesOf, getFrom } from "../model/shards.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
-import { servedDiff, servedLines } from "./served-diff.ts";
+import { nothingMarks, type ServedDiff, servedDiff, translatedIn } from "./served-diff.ts";
 import { predictSets, type SetChange, setLine } from "./set-lines.ts";
 import type { Tools } from "./tools.ts";
 
@@ -46,11 +46,22 @@ function adds(plan: Plan, facts: HostFacts): readonly SetChange[] {
     }
     const served = servedSet(family);
     const diff = servedDiff(membersOf(facts, served), plan.sets.served[family]);
-    const { first, firstOut } = servedLines(diff, facts.iptables, family);
-    for (const member of firstOut) changes.push({ op: "del", set: served, member });
-    for (const [member, extension] of first) changes.push({ op: "add", set: served, member, extension });
+    changes.push(...servedFirst(diff, facts, family, served));
   }
   return changes;
+}
+
+/** A new pod whose egress IP is not translated yet enters without its mark: selected, not ready, until steering. */
+function servedFirst(diff: ServedDiff, facts: HostFacts, family: 4 | 6, set: string): readonly SetChange[] {
+  const add = (member: string, extension: string): SetChange => ({ op: "add", set, member, extension });
+  if (nothingMarks(facts.iptables, family)) {
+    return [
+      ...diff.removed.map((member): SetChange => ({ op: "del", set, member })),
+      ...[...diff.added, ...diff.changed].map(([member, entry]) => add(member, entry)),
+    ];
+  }
+  const translated = translatedIn(facts.iptables, family);
+  return diff.added.map(([member, entry]) => add(member, translated(entry) ? entry : ""));
 }
 
 function removals(plan: Plan, facts: HostFacts): readonly SetChange[] {

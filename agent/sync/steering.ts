@@ -5,7 +5,7 @@ import type { HostFacts } from "../model/facts.ts";
 import { servedSet } from "../model/owner.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
-import { servedDiff, servedLines } from "./served-diff.ts";
+import { servedDiff, translatedIn } from "./served-diff.ts";
 import { predictSets, type SetChange, setLine } from "./set-lines.ts";
 import { membersOf } from "./sets.ts";
 import type { Tools } from "./tools.ts";
@@ -14,6 +14,7 @@ export function steering(tools: Pick<Tools, "ipset">): Backend<SetChange> {
   return {
     name: "steering",
     reads: { plan: ["sets"], facts: ["sets", "iptables"] },
+    late: true,
     verifies: undefined,
     diff: (plan, facts) => {
       const establish: SetChange[] = [];
@@ -40,7 +41,9 @@ function changesOf(
     return;
   }
   const diff = servedDiff(membersOf(facts, set), plan.sets.served[family]);
-  const { last } = servedLines(diff, facts.iptables, family);
-  establish.push(...last.map(([member, extension]) => ({ op: "add", set, member, extension }) as const));
+  const translated = translatedIn(facts.iptables, family);
+  for (const [member, extension] of diff.changed) {
+    if (translated(extension)) establish.push({ op: "add", set, member, extension });
+  }
   retire.push(...diff.removed.map((member) => ({ op: "del", set, member }) as const));
 }

@@ -3,6 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { createBuild, type Objects } from "../../../agent/model/build.ts";
 import type { HostFacts } from "../../../agent/model/facts.ts";
+import { emptyShards, getFrom } from "../../../agent/model/shards.ts";
 import { createMode } from "../../../agent/plan/modes.ts";
 import { nothing, type Plan } from "../../../agent/plan/plan.ts";
 import type { AnyBackend, Diff } from "../../../agent/sync/backend.ts";
@@ -70,11 +71,11 @@ describe("carryOut", () => {
     expect([...wrote.keys()].map(({ name }) => name)).toEqual(["a", "b", "c"]);
   });
 
-  it("goes on retiring when one fails to", async () => {
+  it("stops retiring at the first that cannot: what comes after is what it still needs", async () => {
     const log: string[] = [];
     const backends = [scripted("a", log), scripted("b", log, { fails: "-b" }), scripted("c", log)];
     const { failures } = await carryOut(backends, nothing, bareHost, free);
-    expect(writes(log)).toEqual(["+a", "+b", "+c", "-c", "-b", "-a"]);
+    expect(writes(log)).toEqual(["+a", "+b", "+c", "-c", "-b"]);
     expect(failures.map(({ phase, backend }) => `${phase} ${backend}`)).toEqual(["retire b"]);
   });
 
@@ -204,6 +205,34 @@ describe("the real backends", () => {
     expect(network.routes.filter(({ protocol }) => protocol === "233")).toEqual([]);
     expect(network.rules.filter(({ protocol }) => protocol === "233")).toEqual([]);
     expect(network.addresses).toEqual(bareHost.network.addresses);
+  });
+
+  it("keep a pod on its old way out while the new one cannot be made", async () => {
+    const { round, tools, facts } = host();
+    await round(two);
+    await round(two);
+    const entryOf = () => getFrom(facts().sets.get("egressip4")?.members ?? emptyShards(), "10.244.1.3");
+    const before = entryOf();
+    expect(before).toMatch(/^skbmark /);
+    tools.fail({ iptables4: "no" });
+    const moved = egressIP("web", { at: { "172.18.0.77": "node1" } });
+    const { failures } = await round(objects(moved, shop, node1, node2, ...pods));
+    expect(failures.map(({ backend }) => backend)).toEqual(["iptables"]);
+    expect(entryOf()).toBe(before);
+    tools.fail({});
+    await round(objects(moved, shop, node1, node2, ...pods));
+    expect(entryOf()).not.toBe(before);
+  });
+
+  it("leave a mark with its rule while its flows cannot be ended", async () => {
+    const { round, tools, facts } = host();
+    await round(two);
+    await round(two);
+    const snat = () => facts().iptables[4].get("nat")?.get("EGRESSIP-SNAT")?.rules;
+    const before = snat();
+    tools.fail({ conntrack: "no" });
+    expect((await round(nothing)).failures.map(({ backend }) => backend)).toEqual(["flows"]);
+    expect(snat()).toEqual(before);
   });
 
   it.each(["record", "sysctl", "ipset", "ip", "nft", "iptables4", "iptables6"])(
