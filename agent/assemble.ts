@@ -14,6 +14,7 @@ import {
 import type { Config } from "./config.ts";
 import { createHostInput, type HostInput } from "./inputs/host.ts";
 import { openRecord } from "./inputs/record.ts";
+import { sizeOf } from "./model/shards.ts";
 import { createAnnouncer } from "./sync/announcer.ts";
 import type { AnyBackend } from "./sync/backend.ts";
 import { createBackends } from "./sync/backends.ts";
@@ -28,6 +29,8 @@ export interface Host {
   readonly mixed: boolean;
   /** Tools whose listings carry counters. */
   readonly counting: CounterSources;
+  /** Whether our sets have as many entries as we think: nobody tells when one is flushed. */
+  setsIntact(): Promise<boolean>;
   /** Takes away what an earlier start left in the other iptables backend: it acts as well (known-faults BL-60). */
   retireLeftovers(): Promise<boolean>;
   close(): void;
@@ -65,6 +68,12 @@ export async function openHost(
     iptablesBackend: detected.backend,
     mixed: detected.mixed,
     counting: { iptables, nft },
+    setsIntact: async () => {
+      const sizes = await ipset.sizes();
+      return [...(input.known()?.sets ?? [])].every(
+        ([name, { members }]) => sizes.get(name) === sizeOf(members),
+      );
+    },
     retireLeftovers: () =>
       retireLeftovers(createIptables(run, detected.backend === "nft" ? "legacy" : "nft")),
     close: () => announcer.close(),

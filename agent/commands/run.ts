@@ -20,6 +20,9 @@ import { assemble, openManifests } from "./parts.ts";
 const FIRST_RETRY_MS = 200;
 const LONGEST_RETRY_MS = 30_000;
 
+/** How often the sizes of our sets are compared: one short-lived process, where a full look costs a dozen. */
+const GLANCE_MS = 5_000;
+
 export async function runDaemon(config: Config): Promise<number> {
   const log = createLog(config.logLevel);
   const journal = createJournal(log);
@@ -38,6 +41,7 @@ export async function runDaemon(config: Config): Promise<number> {
   const debug = await serveDebug(config.debugSocket, status.answer);
   const stopWatching = watchHost(wake, log);
   const tick = setInterval(() => wake.because("tick"), config.resyncSeconds * 1000);
+  const glance = setInterval(() => lookAtSets(host, wake), GLANCE_MS);
   let ending: NodeJS.Signals | undefined;
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.once(signal, () => {
@@ -76,11 +80,22 @@ export async function runDaemon(config: Config): Promise<number> {
   }
   log.info({ signal: ending }, "agentStopped");
   clearInterval(tick);
+  clearInterval(glance);
   stopWatching();
   debug.close();
   manifests.close();
   host.close();
   return 0;
+}
+
+/** A set that cannot be looked at is read as a whole, and the round says what is wrong. */
+function lookAtSets(host: Host, wake: Wake): void {
+  host.setsIntact().then(
+    (intact) => {
+      if (!intact) wake.because("sets");
+    },
+    () => wake.because("sets"),
+  );
 }
 
 function retireLeftovers(host: Host, log: Logger): void {

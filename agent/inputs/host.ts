@@ -27,6 +27,8 @@ export const DOMAINS: readonly Domain[] = ["network", "sysctls", "iptables", "se
 export interface HostInput {
   /** Facts now, with these domains read anew; all of them the first time. Throws ToolError, ParseError. */
   read(dirty: ReadonlySet<Domain>): Promise<HostFacts>;
+  /** Facts as they were last read or assumed. */
+  known(): HostFacts | undefined;
   /** Takes over what a backend's writes have made of the facts. */
   assume(facts: HostFacts): void;
 }
@@ -66,6 +68,7 @@ export function createHostInput(readers: HostReaders): HostInput {
       facts = Object.freeze({ ...next, iptables, sysctls, announced });
       return facts;
     },
+    known: () => facts,
     assume: (assumed) => {
       facts = assumed;
     },

@@ -8,6 +8,7 @@ import {
   parseNftTable,
   parseSave,
   parseSets,
+  parseSizes,
   type RuleCounter,
   type Ruleset,
 } from "./pure.ts";
@@ -80,6 +81,8 @@ async function readHidden(
 export interface Ipset {
   /** Sets whose name `wanted` accepts. */
   save(wanted: (name: string) => boolean): Promise<ReadonlyMap<string, IpSet>>;
+  /** Entries of each set, without listing them. */
+  sizes(): Promise<ReadonlyMap<string, number>>;
   /** `-exist`: adding what is there updates its extensions, deleting what is gone is no failure. */
   restore(text: string): Promise<void>;
 }
@@ -87,6 +90,7 @@ export interface Ipset {
 export function createIpset(run: Run): Ipset {
   return {
     save: async (wanted) => parseSets((await run("ipset", ["save"])).stdout, wanted),
+    sizes: async () => parseSizes((await run("ipset", ["list", "-terse"])).stdout),
     restore: async (text) => {
       await run("ipset", ["restore", "-exist"], { input: text });
     },

@@ -21,4 +21,4 @@ export {
   type RulesetChange,
   sameRule,
 } from "./ruleset.ts";
-export { type IpSet, parseSets } from "./sets.ts";
+export { type IpSet, parseSets, parseSizes } from "./sets.ts";

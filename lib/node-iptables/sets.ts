@@ -56,6 +56,19 @@ export function parseSets(text: string, wanted: (name: string) => boolean): Read
   return sets;
 }
 
+/** `ipset list -terse`: how many entries each set has. Throws ParseError where a set does not say. */
+export function parseSizes(text: string): ReadonlyMap<string, number> {
+  const sizes = new Map<string, number>();
+  for (const block of text.split("\n\n")) {
+    const name = /^Name: (.+)$/m.exec(block)?.[1];
+    const entries = /^Number of entries: (\d+)$/m.exec(block)?.[1];
+    if (name === undefined) continue;
+    if (entries === undefined) throw new ParseError("ipset list", 1, block);
+    sizes.set(name, Number(entries));
+  }
+  return sizes;
+}
+
 function comparableOptions(options: string): string {
   const words = options.split(" ");
   const out: string[] = [];

@@ -57,11 +57,11 @@ if [ ! -x "$node" ] || [ ! -f node_modules/.package-lock.json ] ||
   [ package-lock.json -nt node_modules/.package-lock.json ]; then
   has npm || { say "npm is missing: apt-get install npm"; exit 1; }
   say "npm ci"
-  # npm must not run on the Node it is about to remove, and Debian's finds its own parts by Debian's Node only. What it says
-  # about engines is about the Node it runs on itself, and no more than a warning.
-  # Node is an optional dependency (one package for each kind of machine), the tools are development ones.
+  # npm must not run on the Node it is about to remove, and Debian's finds its own parts by Debian's Node only.
   own_path=$(echo "$PATH" | tr ':' '\n' | grep -v '/node_modules/\.bin$' | paste -s -d: -)
-  PATH=$own_path NODE_ENV='' npm ci --include=optional --include=dev --no-audit --no-fund --loglevel=error >&2 || {
+  # Node is an optional dependency (one package for each kind of machine), the tools are development ones.
+  PATH=$own_path NODE_ENV='' NODE_OPTIONS="${NODE_OPTIONS:-} --require=./test/support/as-node-24.cjs" \
+    npm ci --include=optional --include=dev --no-audit --no-fund --loglevel=error >&2 || {
     say "npm ci failed"
     exit 1
   }
@@ -82,5 +82,8 @@ case "$version" in
     exit 1
     ;;
 esac
+
+# A sender of the lab has a socket for each datagram that is not answered yet; the usual 1 024 are soon used up.
+ulimit -S -n "$(ulimit -H -n)" 2>/dev/null || true
 
 [ $# -eq 0 ] || exec "$@"

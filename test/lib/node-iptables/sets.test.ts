@@ -1,7 +1,7 @@
 // `ipset save` text to values. The listings were printed by ipset 7.17.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ParseError, parseSets } from "../../../lib/node-iptables/pure.ts";
+import { ParseError, parseSets, parseSizes } from "../../../lib/node-iptables/pure.ts";
 
 const SAVED = `create egressip4 hash:ip family inet hashsize 1024 maxelem 1048576 skbinfo bucketsize 12 initval 0x27ec25dd
 add egressip4 10.244.1.3 skbmark 0x100000/0x7ff00000
@@ -119,5 +119,25 @@ describe("parseSets", () => {
         },
       ),
     );
+  });
+});
+
+describe("parseSizes", () => {
+  const block = (name: string, entries: number) =>
+    `Name: ${name}\nType: hash:ip\nRevision: 6\nHeader: family inet hashsize 1024 maxelem 65536\nSize in memory: 432\nReferences: 2\nNumber of entries: ${entries}\n`;
+
+  it("says how many entries each set has", () => {
+    expect([...parseSizes(`${block("egressip4", 3)}\n${block("other", 0)}`)]).toEqual([
+      ["egressip4", 3],
+      ["other", 0],
+    ]);
+  });
+
+  it("takes no sets for no sets", () => {
+    expect(parseSizes("").size).toBe(0);
+  });
+
+  it("refuses a set that does not say", () => {
+    expect(() => parseSizes("Name: egressip4\nType: hash:ip\n")).toThrow(ParseError);
   });
 });
