@@ -7,6 +7,7 @@ import { compareAddresses, contains } from "./model/ip.ts";
 import { perObject } from "./model/memo.ts";
 import { exemptSet, servedSet } from "./model/owner.ts";
 import { entriesOf, getFrom, type Shards } from "./model/shards.ts";
+import { sourcesOf } from "./plan/parts/leak-guard.ts";
 import { bitsOf, cidrOf, hasBits, holds, type ParsedRule, parseRule, within } from "./trace-rule.ts";
 
 /** First packet of a connection that a pod opens. */
@@ -40,9 +41,8 @@ interface State {
   source: string;
   destination: string;
   port: number | undefined;
-  /** Given another destination, another source. */
+  /** Given another destination. */
   dnat: boolean;
-  snat: boolean;
   unjudged: number;
   readonly packet: Packet;
   readonly family: 4 | 6;
@@ -75,7 +75,6 @@ export function trace(facts: HostFacts, packet: Packet): Trace {
     destination,
     port,
     dnat: false,
-    snat: false,
     unjudged: 0,
     packet,
     family: source.includes(":") ? 6 : 4,
@@ -100,7 +99,7 @@ function verdictOf(state: State): Verdict {
   if (refused !== undefined) return drop(refused);
   if (!(passes("mangle", "FORWARD") && passes("filter", "FORWARD"))) return dropped("FORWARD");
   if (!(passes("mangle", "POSTROUTING") && passes("nat", "POSTROUTING"))) return dropped("POSTROUTING");
-  if (isLeak(state)) return drop("dropped by the leak guard: marked, and no rule translated it");
+  if (isLeak(state)) return drop("dropped by the leak guard: marked, and its source is no egress IP");
   const { link, source, destination } = state;
   return { leaves: true, link, source, destination };
 }
@@ -170,7 +169,6 @@ function act(state: State, table: string, chain: string, rule: ParsedRule, depth
     case "SNAT":
       say();
       state.source = after("--to-source");
-      state.snat = true;
       return "ACCEPT";
     case "DNAT":
       say();
@@ -179,7 +177,6 @@ function act(state: State, table: string, chain: string, rule: ParsedRule, depth
     case "MASQUERADE":
       say();
       state.source = ownSource(state);
-      state.snat = true;
       return "ACCEPT";
   }
   if (state.facts.iptables[state.family].get(table)?.has(target))
@@ -310,16 +307,17 @@ function ownSource({ facts, family, link, nextHop, source }: State): string {
   return (near ?? candidates[0])?.address ?? source;
 }
 
-const UNTRANSLATED = /meta mark & (0x[0-9a-f]+) != 0x0+ oifname != "([^"]+)" ct status ! snat/;
-const LET_OUT = { 4: / ip saddr != (?:\{ ([^}]+) \}|(\S+)) /, 6: / ip6 saddr != (?:\{ ([^}]+) \}|(\S+)) / };
+const UNMARKED = /^meta mark & (0x[0-9a-f]+) == 0x0+ accept$/m;
+const TO_PODS = /^oifname "([^"]+)" accept$/m;
 
 /** The conditions of plan/parts/leak-guard.ts, read from the table itself. */
-function isLeak({ facts, family, mark, link, source, snat }: State): boolean {
-  if (mark === 0) return false;
-  const [, mask, managementPort] = UNTRANSLATED.exec(facts.nft) ?? [];
-  if (mask === undefined || (mark & Number(mask)) === 0 || link === managementPort) return false;
-  if (!snat) return true;
-  const [, several, one] = LET_OUT[family].exec(facts.nft) ?? [];
-  const sources = (several ?? one)?.split(", ");
-  return sources !== undefined && !sources.includes(source);
+function isLeak({ facts, family, mark, link, source }: State): boolean {
+  const mask = UNMARKED.exec(facts.nft)?.[1];
+  if (mask === undefined || (mark & Number(mask)) === 0 || link === TO_PODS.exec(facts.nft)?.[1])
+    return false;
+  const field = family === 4 ? "ip" : "ip6";
+  return !facts.nft
+    .split("\n")
+    .map(sourcesOf)
+    .some((letOut) => letOut?.field === field && letOut.addresses.includes(source));
 }

@@ -256,7 +256,7 @@ describe("our rules", () => {
     routes: [route("1004", "0.0.0.0/0", 0, hop("eth1", "10.10.10.1"))],
   };
   const leak =
-    'table inet egressip {\nchain leak {\nmeta mark & 0x7ff00000 != 0x00000000 oifname != "mp0" ct status ! snat counter drop\n}\n}\n';
+    'table inet egressip {\nchain leak {\nmeta mark & 0x7ff00000 == 0x00000000 accept\noifname "mp0" accept\nip saddr 10.10.10.50 accept\ncounter drop comment "egressip-leak"\n}\n}\n';
 
   test("a served pod leaves with its egress IP, and the steps say why", () => {
     const { verdict, steps, unjudged } = trace(
@@ -287,7 +287,7 @@ describe("our rules", () => {
     expect(trace(host({ ...facts, rules: [] }), packet).verdict).toMatchObject({ leaves: false });
     expect(trace(host({ ...facts, nft: leak }), packet).verdict).toEqual({
       leaves: false,
-      why: "dropped by the leak guard: marked, and no rule translated it",
+      why: "dropped by the leak guard: marked, and its source is no egress IP",
     });
     expect(trace(host(facts), packet).verdict).toEqual(leaves("eth1", "10.244.1.3"));
   });

@@ -5,27 +5,26 @@ import { type Address, sortedAddresses } from "../../model/ip.ts";
 import { LEAK_TABLE } from "../../model/owner.ts";
 import type { Held } from "../../model/snapshot.ts";
 
-/** Comments of the rules, by which their counters are found again. */
-export const LEAK_COUNTER = "egressip-leak";
-const SOURCE_COUNTER = "egressip-source";
+/** Comment of the rule that drops, by which its counter is found again. */
+const LEAK_COUNTER = "egressip-leak";
 
 /** The table as `nft list table` prints it with the figures taken out (lib/nftables normalizeTable). */
 export function leakGuard(managementPort: string, mask: number, held: readonly Held[]): string {
-  const padded = `0x${mask.toString(16).padStart(8, "0")}`;
-  const leaving = `meta mark & ${padded} != 0x00000000 oifname != "${managementPort}"`;
+  const zero = `0x${mask.toString(16).padStart(8, "0")} == 0x00000000`;
   return [
     `table inet ${LEAK_TABLE} {`,
     "chain leak {",
     "type filter hook postrouting priority 300; policy accept;",
-    `${leaving} ct status ! snat counter drop comment "${LEAK_COUNTER}"`,
-    // Translated, but by somebody else: with our chain flushed or not first (BL-33) the node's own masquerade gets it.
+    `meta mark & ${zero} accept`,
+    `oifname "${managementPort}" accept`,
+    // Whoever translated it: with our chain flushed or not first (BL-33) the node's own masquerade gets it.
     ...([4, 6] as const).flatMap((family) => {
       const addresses = held.filter((entry) => entry.family === family).map(({ address }) => address);
-      const field = family === 4 ? "ip saddr" : "ip6 saddr";
       return addresses.length === 0
         ? []
-        : [`${leaving} ${field} != ${setText(addresses)} counter drop comment "${SOURCE_COUNTER}"`];
+        : [`${family === 4 ? "ip" : "ip6"} saddr ${setText(addresses)} accept`];
     }),
+    `counter drop comment "${LEAK_COUNTER}"`,
     "}",
     "}",
     "",
@@ -34,29 +33,35 @@ export function leakGuard(managementPort: string, mask: number, held: readonly H
 
 /** `wanted`, which also lets out what `observed` lets out: flows of an egress IP that leaves live until they are ended. */
 export function lettingOutAlso(wanted: string, observed: string): string {
-  const present = new Map(observed.split("\n").map((line) => [sourcesOf(line)?.lead, sourcesOf(line)]));
-  return wanted
-    .split("\n")
-    .map((line) => {
-      const sources = sourcesOf(line);
-      const more = sources && present.get(sources.lead);
-      if (sources === undefined || more === undefined) return line;
-      return `${sources.lead}${setText([...sources.addresses, ...more.addresses])}${sources.rest}`;
-    })
-    .join("\n");
+  const present = observed.split("\n").map(sourcesOf);
+  const added = new Map(
+    present.flatMap((sources) => (sources === undefined ? [] : [[sources.field, sources]])),
+  );
+  const lines = wanted.split("\n").map((line) => {
+    const sources = sourcesOf(line);
+    const more = sources && added.get(sources.field);
+    if (sources === undefined || more === undefined) return line;
+    added.delete(sources.field);
+    return `${sources.field} saddr ${setText([...sources.addresses, ...more.addresses])} accept`;
+  });
+  // A family that none is wanted of any more still has its flows.
+  const drop = lines.findIndex((line) => line.startsWith("counter drop"));
+  const rest = [...added.values()].map(
+    ({ field, addresses }) => `${field} saddr ${setText(addresses)} accept`,
+  );
+  return drop < 0 ? wanted : [...lines.slice(0, drop), ...rest, ...lines.slice(drop)].join("\n");
 }
 
-interface Sources {
-  readonly lead: string;
+export interface LetOut {
+  readonly field: "ip" | "ip6";
   readonly addresses: readonly Address[];
-  readonly rest: string;
 }
 
-function sourcesOf(line: string): Sources | undefined {
-  const [, lead, several, one, rest] =
-    /^(.* ip6? saddr != )(?:\{ ([^}]+) \}|([0-9a-f.:]+))( .*)$/.exec(line) ?? [];
-  if (lead === undefined || rest === undefined) return undefined;
-  return { lead, addresses: (several ?? one ?? "").split(", "), rest };
+/** The egress IPs that a line of the table lets out, if it is such a line. */
+export function sourcesOf(line: string): LetOut | undefined {
+  const [, field, several, one] = /^(ip6?) saddr (?:\{ ([^}]+) \}|([0-9a-f.:]+)) accept$/.exec(line) ?? [];
+  if (field === undefined) return undefined;
+  return { field: field === "ip" ? "ip" : "ip6", addresses: (several ?? one ?? "").split(", ") };
 }
 
 /** As nft prints it: in order, and a set of one without braces. */

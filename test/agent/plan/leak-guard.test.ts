@@ -1,0 +1,48 @@
+// The leak guard's table: what it lets out, and what it lets out besides while an egress IP is leaving.
+import { describe, expect, it } from "vitest";
+import { lettingOutAlso, sourcesOf } from "../../../agent/plan/parts/leak-guard.ts";
+
+const table = (...accepts: readonly string[]) =>
+  [
+    "table inet egressip {",
+    "chain leak {",
+    "type filter hook postrouting priority 300; policy accept;",
+    "meta mark & 0x7ff00000 == 0x00000000 accept",
+    'oifname "ovn-k8s-mp0" accept',
+    ...accepts,
+    'counter drop comment "egressip-leak"',
+    "}",
+    "}",
+    "",
+  ].join("\n");
+
+describe("lettingOutAlso", () => {
+  const ten = "ip saddr 10.10.10.50 accept";
+  const six = "ip6 saddr fd00:10:10::50 accept";
+  it.each([
+    ["nothing there", table(ten), "", table(ten)],
+    ["the same", table(ten, six), table(ten, six), table(ten, six)],
+    [
+      "another address of the family",
+      table(ten),
+      table("ip saddr { 10.10.10.9, 10.10.10.60 } accept"),
+      table("ip saddr { 10.10.10.9, 10.10.10.50, 10.10.10.60 } accept"),
+    ],
+    ["a family that is not wanted any more", table(ten), table(ten, six), table(ten, six)],
+    ["no address wanted any more", table(), table(ten, six), table(ten, six)],
+    ["a table of somebody else's making", table(ten), "table inet egressip {\n}\n", table(ten)],
+  ])("%s", (_, wanted, observed, both) => {
+    expect(lettingOutAlso(wanted, observed)).toBe(both);
+  });
+});
+
+describe("sourcesOf", () => {
+  it.each([
+    ["ip saddr 10.0.0.1 accept", { field: "ip", addresses: ["10.0.0.1"] }],
+    ["ip6 saddr { fd00::1, fd00::2 } accept", { field: "ip6", addresses: ["fd00::1", "fd00::2"] }],
+    ["ip saddr @pods counter", undefined],
+    ["ip saddr 10.0.0.1 drop", undefined],
+  ])("%s", (line, expected) => {
+    expect(sourcesOf(line)).toEqual(expected);
+  });
+});
