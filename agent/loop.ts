@@ -66,7 +66,7 @@ export function createLoop(parts: LoopParts): Loop {
         onStep: parts.onStep,
       });
       if (write) {
-        parts.assumeHost(adoptServed(plan, outcome.facts));
+        parts.assumeHost(outcome.facts);
         toVerify = domainsToVerify(outcome);
         // Written again although nobody asked for anything new: somebody else undid it. What failed was not written.
         if (sameObjects(lastObjects, objects)) {

@@ -47,7 +47,7 @@ export function indexAddresses(previous: AddressIndex, selected: Shards<Selected
       claims.sort(claimOrder);
       contested.add(address);
     } else contested.delete(address);
-    updates.push([address, claims.length === 0 ? undefined : Object.freeze(claims)]);
+    updates.push([address, claims.length === 0 ? undefined : claims]);
   }
   return Object.freeze({ selected, claims: withEntries(previous.claims, updates), contested });
 }

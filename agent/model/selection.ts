@@ -14,6 +14,8 @@ export interface SelectedPod {
   readonly others: readonly EgressIP[];
 }
 
+const NO_OTHERS: readonly EgressIP[] = Object.freeze([]);
+
 /** Older first; then UID, then name. Nothing a node sees locally takes part. */
 export function inOrder(a: EgressIP, b: EgressIP): number {
   return compare(a.created, b.created) || compare(a.uid, b.uid) || compare(a.name, b.name);
@@ -45,11 +47,15 @@ export function selectFor(
       return undefined;
     // Whatever its spec says: with a node's address its entry would move that node's own traffic (known-faults BL-17).
     if (pod.addresses.some((address) => ofNodes.has(address))) return undefined;
-    const [by, ...others] = candidates.filter((egressIP) => matches(egressIP.podSelector, pod.labels));
+    const by = candidates.find((egressIP) => matches(egressIP.podSelector, pod.labels));
     if (by === undefined) return undefined;
     // A pod elsewhere matters here only when its packets are sent here.
     if (pod.node !== node && !by.assignments.some((assignment) => assignment.node === node)) return undefined;
-    return Object.freeze({ pod, by, others });
+    const others =
+      candidates.length === 1
+        ? NO_OTHERS
+        : candidates.filter((egressIP) => egressIP !== by && matches(egressIP.podSelector, pod.labels));
+    return { pod, by, others };
   };
   const perShard = shardwise((shard: Shard<Pod>): Shard<SelectedPod> => {
     const out = new Map<string, SelectedPod>();

@@ -66,7 +66,8 @@ export async function carryOut(
     });
     for (const [index, { backend, changes }] of acting.entries()) {
       // Worked out while the tools are at it; thrown away when they fail.
-      const predicted = backend.predict(facts, changes);
+      const after = backend.predict(facts, changes);
+      const predicted = backend.settle?.(plan, after) ?? after;
       const error = await running[index];
       if (error === undefined) facts = predicted;
       else failures.push({ backend: backend.name, phase, error });

@@ -25,16 +25,18 @@ export function servedDiff(observed: Shards<string>, wanted: Shards<string>): Se
     if (after === undefined) removed.push(address);
     else (before === undefined ? added : changed).push([address, after]);
   });
-  const byAddress = (a: readonly [string, string], b: readonly [string, string]) => byCodeUnit(a[0], b[0]);
-  const diff = {
-    added: added.sort(byAddress),
-    changed: changed.sort(byAddress),
-    removed: removed.sort(byCodeUnit),
-  };
+  const diff = { added: inOrder(added), changed: inOrder(changed), removed: removed.sort(byCodeUnit) };
   const ofObserved = remembered.get(observed) ?? new WeakMap<Shards<string>, ServedDiff>();
   remembered.set(observed, ofObserved);
   ofObserved.set(wanted, diff);
   return diff;
+}
+
+/** By address. The addresses alone are sorted: texts without a comparing function take a tenth of the time. */
+function inOrder(entries: readonly (readonly [string, string])[]): readonly (readonly [string, string])[] {
+  const byAddress = new Map(entries);
+  // biome-ignore lint/suspicious/useArraySortCompare: code units are the order that is wanted
+  return [...byAddress.keys()].sort().map((address) => [address, byAddress.get(address) ?? ""] as const);
 }
 
 /**

@@ -26,6 +26,7 @@ export function sets(tools: Pick<Tools, "ipset">): Backend<SetChange> {
     }),
     print: (changes) => changes.map(setLine),
     predict: predictSets,
+    settle: adoptServed,
     apply: (_changes, lines) => tools.ipset.restore(`${lines.join("\n")}\n`),
   };
 }

@@ -7,7 +7,7 @@ import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
 import { servedDiff, translatedIn } from "./served-diff.ts";
 import { predictSets, type SetChange, setLine } from "./set-lines.ts";
-import { membersOf } from "./sets.ts";
+import { adoptServed, membersOf } from "./sets.ts";
 import type { Tools } from "./tools.ts";
 
 export function steering(tools: Pick<Tools, "ipset">): Backend<SetChange> {
@@ -24,6 +24,7 @@ export function steering(tools: Pick<Tools, "ipset">): Backend<SetChange> {
     },
     print: (changes) => changes.map(setLine),
     predict: predictSets,
+    settle: adoptServed,
     apply: (_changes, lines) => tools.ipset.restore(`${lines.join("\n")}\n`),
   };
 }

@@ -107,7 +107,10 @@ describe.skipIf(reason !== undefined)(`leaks${reason === undefined ? "" : ` (not
     await lab?.down();
   });
 
-  it("no wrong source while egress IPs are created, changed and deleted fifty times", async () => {
+  // About 40 s on two cores, and several times that beside other work.
+  it("no wrong source while egress IPs are created, changed and deleted fifty times", {
+    timeout: 400_000,
+  }, async () => {
     await writeEgressIPs(manifests, undefined, undefined);
     const agent = await home.start(manifests.directory);
     const leaks = await lab.watchLeaks();
