@@ -48,9 +48,11 @@ export class ScenarioNode implements AsyncDisposable {
   async ask(command: Question["command"]): Promise<Omit<Reply, "id">> {
     const id = this.#asked++;
     const closed = new AbortController();
-    this.#child.once("exit", () => closed.abort());
+    const onExit = () => closed.abort();
+    this.#child.once("exit", onExit);
     this.#child.send({ id, command, flags: this.#flags } satisfies Question);
     const [{ status, text }] = (await once(this.#child, "message", { signal: closed.signal })) as [Reply];
+    this.#child.off("exit", onExit);
     return { status, text };
   }
 
