@@ -5,7 +5,7 @@ import type { HostFacts, SetFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
 import { entriesOf, shardsFrom } from "../model/shards.ts";
 
-export const FACTS_VERSION = 1;
+const FACTS_VERSION = 1;
 
 export function printFacts(facts: HostFacts): string {
   const sets = [...facts.sets]
@@ -29,23 +29,33 @@ export function printFacts(facts: HostFacts): string {
   return `${JSON.stringify(value, undefined, 2)}\n`;
 }
 
+const PARTS = ["network", "sysctls", "iptables", "sets", "nft", "record", "announced"] as const;
+
+interface WrittenFacts {
+  readonly version: number;
+  readonly network: HostFacts["network"];
+  readonly sysctls: HostFacts["sysctls"];
+  readonly iptables: { readonly 4: readonly string[]; readonly 6: readonly string[] };
+  readonly sets: readonly {
+    readonly name: string;
+    readonly type: string;
+    readonly options: string;
+    readonly members: Readonly<Record<string, string>>;
+  }[];
+  readonly nft: readonly string[];
+  readonly record: HostFacts["record"];
+  readonly announced: readonly string[];
+}
+
 /** Throws an Error that says what is missing. */
 export function parseFacts(text: string): HostFacts {
-  const value = JSON.parse(text) as {
-    version?: unknown;
-    network: HostFacts["network"];
-    sysctls: HostFacts["sysctls"];
-    iptables: { 4: string[]; 6: string[] };
-    sets: { name: string; type: string; options: string; members: Record<string, string> }[];
-    nft: string[];
-    record: HostFacts["record"];
-    announced: string[];
-  };
-  if (value?.version !== FACTS_VERSION)
-    throw new Error(`host facts: version ${FACTS_VERSION} expected, found ${String(value?.version)}`);
-  for (const key of ["network", "sysctls", "iptables", "sets", "nft", "record", "announced"] as const) {
-    if (value[key] === undefined) throw new Error(`host facts: ${key} is missing`);
+  const { version, ...parts } = (JSON.parse(text) ?? {}) as Partial<WrittenFacts>;
+  if (version !== FACTS_VERSION) {
+    throw new Error(`host facts: version ${FACTS_VERSION} expected, found ${String(version)}`);
   }
+  const missing = PARTS.find((key) => parts[key] === undefined);
+  if (missing !== undefined) throw new Error(`host facts: ${missing} is missing`);
+  const value = parts as WrittenFacts;
   const sets = new Map<string, SetFacts>(
     value.sets.map(({ name, type, options, members }) => [
       name,

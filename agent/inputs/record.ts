@@ -34,7 +34,7 @@ export function openRecord(stateDirectory: string): RecordFile {
   };
 }
 
-export function parseRecord(text: string, path: string): IntentRecord {
+function parseRecord(text: string, path: string): IntentRecord {
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -21,7 +21,7 @@ export interface Probe {
 /** Either an answer or why there was none. */
 export type Outcome = Answer | { readonly failed: string };
 
-export const defaultDeadlineMs = 1_000;
+const defaultDeadlineMs = 1_000;
 
 export function destinationOf(to: DestinationName | Destination): Destination {
   return typeof to === "string" ? destinations[to] : to;
