@@ -26,5 +26,5 @@ COPY --from=build /usr/local/bin/node /usr/local/bin/node
 COPY --from=build /src/dist /app
 COPY LICENSE /app/
 # Root, because netfilter and the state directory are root's; which capabilities are needed is in packaging/.
-ENTRYPOINT ["node", "--enable-source-maps", "/app/egressip-agent.js"]
+ENTRYPOINT ["node", "--max-semi-space-size=2", "--enable-source-maps", "/app/egressip-agent.js"]
 CMD ["run"]

@@ -20,9 +20,10 @@ const TICKS_PER_SECOND = 100;
 export async function measureIdle(bundle: string, seconds: number): Promise<IdleCost> {
   const world = await openWorld();
   const settings = settingsFor(world, { pods: 5000, egressIPs: 64, dual: false });
+  // As an operator would start it: the file's first line says with which flags.
   const agent = spawn(
     "ip",
-    ["netns", "exec", world.node, process.execPath, fileURLToPath(new URL(bundle, import.meta.url)), "run"],
+    ["netns", "exec", world.node, fileURLToPath(new URL(bundle, import.meta.url)), "run"],
     {
       env: { ...process.env, ...settings },
       stdio: ["ignore", "ignore", "inherit"],
@@ -50,7 +51,9 @@ export async function measureIdle(bundle: string, seconds: number): Promise<Idle
 /** Own time and that of children: the tools' time is in the process that starts them, which is a child that lives. */
 function cpuTicks(pid: number): number {
   return [pid, ...descendants(pid)].reduce((sum, of) => {
-    const fields = readFileSync(`/proc/${of}/stat`, "utf8")
+    const path = `/proc/${of}/stat`;
+    if (!existsSync(path)) return sum; // a tool that ended: its time is in its parent's now
+    const fields = readFileSync(path, "utf8")
       .replace(/^.*\) /, "")
       .split(" ");
     return sum + [11, 12, 13, 14].reduce((ticks, field) => ticks + Number(fields[field]), 0);
