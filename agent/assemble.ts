@@ -14,6 +14,7 @@ import {
 import type { Config } from "./config.ts";
 import { createHostInput, type HostInput } from "./inputs/host.ts";
 import { openRecord } from "./inputs/record.ts";
+import { isOurChain } from "./model/owner.ts";
 import { sizeOf } from "./model/shards.ts";
 import { createAnnouncer } from "./sync/announcer.ts";
 import type { AnyBackend } from "./sync/backend.ts";
@@ -43,14 +44,16 @@ export async function openHost(
 ): Promise<Host> {
   const detected =
     config.iptablesBackend === "auto"
-      ? await detectBackend(run)
+      ? await detectBackend(run, (chain) => isOurChain("", chain))
       : { backend: config.iptablesBackend, mixed: false };
   const iptables = createIptables(run, detected.backend);
   const ipset = createIpset(run);
   const netlink = createNetlink(run);
   const nft = createNft(run);
   const record = openRecord(config.stateDirectory);
-  const announcer = createAnnouncer(createSender(run), onAnnounceFailure);
+  const announcer = createAnnouncer(createSender(run), onAnnounceFailure, ({ address, link }) =>
+    (input.known()?.record.addresses ?? []).some((entry) => entry.address === address && entry.link === link),
+  );
   const input = createHostInput({ netlink, iptables, ipset, nft, readRecord: record.read });
   const backends = createBackends({
     iptables,

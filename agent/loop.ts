@@ -48,13 +48,22 @@ export interface Loop {
 export function createLoop(parts: LoopParts): Loop {
   const build = createBuild();
   let number = 0;
+  let lastLinks: string | undefined;
   let lastObjects: Objects | undefined;
   let toVerify = new Set<Domain>();
   return {
     unverified: () => toVerify,
     round: async (dirty, { write, allObjects }) => {
       const start = performance.now();
-      const [objects, observed] = await Promise.all([parts.readObjects(allObjects), parts.readHost(dirty)]);
+      // Both to their end: a reading of the host that goes on behind a failed round would end in the middle of the next.
+      const [readObjects, readHost] = await Promise.allSettled([
+        parts.readObjects(allObjects),
+        parts.readHost(dirty),
+      ]);
+      if (readObjects.status === "rejected") throw readObjects.reason;
+      if (readHost.status === "rejected") throw readHost.reason;
+      const objects = readObjects.value;
+      const observed = readHost.value;
       const read = performance.now();
       const snapshot = build(parts.settings, objects, observed);
       const plan = parts.mode.plan(snapshot);
@@ -62,19 +71,22 @@ export function createLoop(parts: LoopParts): Loop {
       const planned = performance.now();
       const outcome = await carryOut(parts.backends, plan, host, {
         write,
-        held: (backend) => parts.contention.heldFor(backend.name) > 0,
+        held: (backend) => parts.contention.heldFor(backend.name) > 0 && !backend.urgent?.(plan, host),
         onStep: parts.onStep,
       });
       if (write) {
         parts.assumeHost(outcome.facts);
         toVerify = domainsToVerify(outcome);
         // Written again although nobody asked for anything new: somebody else undid it. What failed was not written.
-        if (sameObjects(lastObjects, objects)) {
+        // Nor is a link that flaps anybody's doing against us.
+        const links = JSON.stringify(observed.network.links);
+        if (sameObjects(lastObjects, objects) && links === lastLinks) {
           const failed = new Set(outcome.failures.map(({ backend }) => backend));
           for (const { backend, lines } of outcome.steps)
             if (!failed.has(backend)) parts.contention.note(backend, lines);
         }
         lastObjects = objects;
+        lastLinks = links;
       }
       number++;
       const took = { read: read - start, plan: planned - read, write: performance.now() - planned };

@@ -37,7 +37,7 @@ function withSettings(command: Command, wanted: (flag: string) => boolean = () =
   );
 }
 
-const HOST_ONLY = new Set(["state-dir", "iptables-backend"]);
+const HOST_ONLY = new Set(["state-dir", "iptables-backend", "debug-socket"]);
 
 /** uninstall and facts need nothing but where state is kept; the rest is filled in so that one parser serves. */
 function hostTexts(flags: Flags): Texts {

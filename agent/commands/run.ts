@@ -52,18 +52,23 @@ export async function runDaemon(config: Config): Promise<number> {
   process.on("SIGHUP", () => wake.because("reload"));
 
   let failures = 0;
+  // What is in doubt stays in doubt until it has been read.
+  const unread = new Set<Domain>();
+  const retry = createRetry(() => wake.because("reload"));
   let leftoversRetired = false;
   wake.because("reload");
   for (;;) {
     const reasons = await wake.next();
     if (ending !== undefined) break;
     const everything = reasons.has("tick") || reasons.has("reload");
-    const dirty = new Set<Domain>(everything ? DOMAINS : DOMAINS.filter((domain) => reasons.has(domain)));
+    for (const domain of DOMAINS) if (everything || reasons.has(domain)) unread.add(domain);
+    const dirty = new Set(unread);
     const round = await attempt(() => loop.round(dirty, { write: true, allObjects: everything }));
     if (round instanceof Error) {
       journal.inputsFailed(round);
       status.failed(round);
     } else {
+      unread.clear();
       journal.round(round);
       status.took(round);
       wake.rest(dirty, round.took.read);
@@ -75,8 +80,8 @@ export async function runDaemon(config: Config): Promise<number> {
       retireLeftovers(host, log);
     }
     failures = failed ? failures + 1 : 0;
-    if (failed) retryLater(wake, failures);
-    else wakeAfterContention(wake, contention);
+    if (failed) retry.after(retryDelay(failures));
+    else retry.after(nextAfterContention(contention));
   }
   log.info({ signal: ending }, "agentStopped");
   clearInterval(tick);
@@ -116,20 +121,31 @@ async function attempt(make: () => Promise<Round>): Promise<Round | Error> {
   }
 }
 
-function retryLater(wake: Wake, failures: number): void {
+function retryDelay(failures: number): number {
   const longest = Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), LONGEST_RETRY_MS);
-  setTimeout(() => wake.because("reload"), longest * (0.5 + Math.random() / 2)).unref();
+  return longest * (0.5 + Math.random() / 2);
 }
 
-function wakeAfterContention(
-  wake: Wake,
-  contention: { list(): readonly { readonly backend: string }[]; heldFor(backend: string): number },
-): void {
+function nextAfterContention(contention: {
+  list(): readonly { readonly backend: string }[];
+  heldFor(backend: string): number;
+}): number | undefined {
   const waits = contention
     .list()
     .map(({ backend }) => contention.heldFor(backend))
     .filter((wait) => wait > 0);
-  if (waits.length > 0) setTimeout(() => wake.because("reload"), Math.min(...waits) + 10).unref();
+  return waits.length === 0 ? undefined : Math.min(...waits) + 10;
+}
+
+/** One timer: a round that fails for the tenth time must not leave ten behind. */
+function createRetry(wake: () => void): { after(delayMs: number | undefined): void } {
+  let timer: NodeJS.Timeout | undefined;
+  return {
+    after: (delayMs) => {
+      clearTimeout(timer);
+      timer = delayMs === undefined ? undefined : setTimeout(wake, delayMs).unref();
+    },
+  };
 }
 
 /** The kernel tells of links, addresses, routes and rules, and of nft transactions; a monitor that ends is started again. */

@@ -5,11 +5,17 @@ import type { Config } from "../config.ts";
 import { DOMAINS } from "../inputs/host.ts";
 import { nothing } from "../plan/plan.ts";
 import { carryOut, type Failure, printSteps } from "../sync/round.ts";
+import { isAnswered } from "../telemetry/debug.ts";
 
 export async function uninstall(
-  config: Pick<Config, "stateDirectory" | "iptablesBackend">,
+  config: Pick<Config, "stateDirectory" | "iptablesBackend" | "debugSocket">,
   print: (text: string) => void,
 ): Promise<number> {
+  if (await isAnswered(config.debugSocket)) {
+    throw new Error(
+      `${config.debugSocket}: the agent is running and would put everything back; end it first`,
+    );
+  }
   // Rules that an earlier start left in the other iptables backend act as well, so both are cleared (known-faults BL-60).
   // A set is released by the last rule that names it, hence the second look; only what fails then has failed.
   let failures: readonly Failure[] = [];

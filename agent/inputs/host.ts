@@ -126,13 +126,9 @@ function keepIfSame(
 /** Only links that can host or steer are asked: a node may have hundreds of veths. */
 async function readSysctls(network: NetworkFacts): Promise<HostFacts["sysctls"]> {
   const links = new Set(network.addresses.filter(({ scope }) => scope === "global").map(({ link }) => link));
-  const paths = ["net/ipv4/conf/all/src_valid_mark", "net/ipv4/conf/all/rp_filter"];
+  const paths = ["net/ipv4/conf/all/src_valid_mark", "net/ipv6/conf/all/forwarding"];
   for (const link of [...links].sort(byCodeUnit)) {
-    paths.push(
-      `net/ipv4/conf/${link}/rp_filter`,
-      `net/ipv4/conf/${link}/forwarding`,
-      `net/ipv6/conf/${link}/forwarding`,
-    );
+    paths.push(`net/ipv4/conf/${link}/rp_filter`, `net/ipv4/conf/${link}/forwarding`);
   }
   const values = await Promise.all(paths.map((path) => readSysctl(path)));
   return Object.fromEntries(

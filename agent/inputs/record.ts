@@ -1,5 +1,5 @@
 // The state file: what was intended, so that a later process knows what is ours. In and out: IntentRecord.
-import { mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type IntentRecord, NOTHING_RECORDED } from "../model/facts.ts";
@@ -27,6 +27,10 @@ export function openRecord(stateDirectory: string): RecordFile {
       return text === "" ? NOTHING_RECORDED : parseRecord(text, path);
     },
     write: async (record) => {
+      if (record.addresses.length === 0 && Object.keys(record.sysctls).length === 0) {
+        rmSync(path, { force: true });
+        return;
+      }
       mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
       writeFileSync(`${path}.new`, `${JSON.stringify(record, undefined, 2)}\n`, { mode: 0o600 });
       renameSync(`${path}.new`, path);

@@ -79,6 +79,7 @@ export function createBuild(): Build {
       egressIPs,
       problems: Object.freeze([
         ...objects.problems,
+        ...(nodes.has(settings.node) ? [] : [unknownNode(settings.node)]),
         ...problems,
         ...contestedOf(index),
         ...neighboursOf(host.iptables, settings.markMask),
@@ -102,6 +103,11 @@ function keepEqual<A extends readonly unknown[]>(
 
 function sameNames(before: ReadonlySet<string> | undefined, now: ReadonlySet<string>): boolean {
   return before?.size === now.size && [...now].every((name) => before.has(name));
+}
+
+function unknownNode(name: string): Problem {
+  const text = "is not among the objects, so nothing is given here; --node has to be the name of a Node";
+  return { object: `Node/${name}`, path: "", text };
 }
 
 /** A node's own address stays the node's, even when somebody writes it into an EgressIP (known-faults BL-44). */

@@ -147,8 +147,9 @@ function addressesOfNodes(
   return owners;
 }
 
+/** IPv6 has one switch for all links (ip6_forward in net/ipv6/ip6_output.c looks at no other). */
 export function forwardingPath(family: 4 | 6, link: string): string {
-  return `net/ipv${family}/conf/${link}/forwarding`;
+  return family === 4 ? `net/ipv4/conf/${link}/forwarding` : "net/ipv6/conf/all/forwarding";
 }
 
 /** What keeps packets from leaving or replies from coming back although everything is programmed. */
@@ -164,9 +165,9 @@ function linkProblems(
   if (!link.running)
     texts.push(`link ${link.name} is ${link.up ? "without carrier" : "down"}: nothing can leave with it`);
   const path = forwardingPath(family, link.name);
-  if (sysctls[path] === "0" && !managed) {
+  if (sysctls[path] === "0" && !(managed && family === 4)) {
     texts.push(
-      `${path.replaceAll("/", ".")} is 0 and must be 1, or replies to the egress IP are dropped; see --manage-forwarding`,
+      `${path.replaceAll("/", ".")} is 0 and must be 1, or nothing is forwarded with the egress IP${family === 4 ? "; see --manage-forwarding" : ""}`,
     );
   }
   return texts.map((text) => ({

@@ -14,10 +14,13 @@ interface Candidate {
   readonly cidr: Cidr;
 }
 
+/** The kernel allows almost anything; a name that is a wildcard, quote or comment to a tool hosts nothing. */
+const SAFE_NAME = /^[A-Za-z0-9][-A-Za-z0-9_.@]*$/;
+
 /** Addresses by which a link can host: what reference D.3 leaves over. */
 export function candidatesOf(network: NetworkFacts, managementPort: string): readonly Candidate[] {
   return network.addresses.flatMap((entry) => {
-    if (entry.link === managementPort || !canHost(entry)) return [];
+    if (entry.link === managementPort || !SAFE_NAME.test(entry.link) || !canHost(entry)) return [];
     const cidr = parseCidr(`${entry.address}/${entry.length}`);
     return cidr === undefined ? [] : [{ link: entry.link, cidr }];
   });

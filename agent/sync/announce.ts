@@ -45,6 +45,8 @@ export function announce(tools: Pick<Tools, "announcer">): Backend<AnnounceChang
   };
 }
 
+const ETHERNET = /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/;
+
 function diff(
   plan: Plan,
   facts: HostFacts,
@@ -54,7 +56,8 @@ function diff(
   const establish: AnnounceChange[] = [];
   for (const { address, link: name } of plan.addresses.hold) {
     const link = links.get(name);
-    if (link === undefined || !link.running) continue;
+    // Tunnels and the like have no neighbours to tell.
+    if (link === undefined || !link.running || !ETHERNET.test(link.mac)) continue;
     const token = announcedToken(address, name, link.mac);
     wanted.add(token);
     if (facts.announced.has(token)) continue;

@@ -19,7 +19,12 @@ export function frameOf({ address, mac, source }: AnnounceChange): Uint8Array {
   return address.includes(":") ? unsolicitedNa(mac, source, address) : garp(mac, address);
 }
 
-export function createAnnouncer(sender: Sender, onFailure: (error: unknown) => void): Announcer {
+/** `isHeld` is asked before each later frame: what left this node in between must not be announced any more. */
+export function createAnnouncer(
+  sender: Sender,
+  onFailure: (error: unknown) => void,
+  isHeld: (announcement: AnnounceChange) => boolean = () => true,
+): Announcer {
   const timers = new Set<NodeJS.Timeout>();
   const active = new Set<string>();
   const send = (announcements: readonly AnnounceChange[]) => {
@@ -38,7 +43,8 @@ export function createAnnouncer(sender: Sender, onFailure: (error: unknown) => v
         }
         const timer = setTimeout(() => {
           timers.delete(timer);
-          send(announcements);
+          send(announcements.filter(isHeld));
+          if (delay === SERIES_MS.at(-1)) for (const { token } of announcements) active.delete(token);
         }, delay);
         timers.add(timer);
       }

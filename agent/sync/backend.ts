@@ -19,6 +19,10 @@ export interface Backend<C> {
   readonly beside?: true;
   /** What it establishes is worked out at its turn, from the facts as the backends before it have left them. */
   readonly late?: true;
+  /** Establishes nothing in a round in which one of these failed. */
+  readonly needs?: readonly string[];
+  /** What is missing lets selected traffic leave as it should not: never held back for contention. */
+  urgent?(plan: Plan, facts: HostFacts): boolean;
   /** Domain to read back after a write; undefined where a successful write is trusted until the slow tick. */
   readonly verifies: Domain | undefined;
   diff(plan: Plan, facts: HostFacts): Diff<C>;

@@ -4,6 +4,7 @@
 import { printDelete } from "../../lib/conntrack/pure.ts";
 import { layoutOf, programmedMarks } from "../model/marks.ts";
 import { servedSet } from "../model/owner.ts";
+import { getFrom } from "../model/shards.ts";
 import type { Mark } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
 import { servedDiff } from "./served-diff.ts";
@@ -27,8 +28,11 @@ export function flows(tools: Pick<Tools, "conntrack">): Backend<FlowChange> {
       const mask = plan.marks[0]?.mask;
       for (const family of [4, 6] as const) {
         if (!plan.cutUnmarked || mask === undefined) continue;
-        const { added } = servedDiff(membersOf(facts, servedSet(family)), plan.sets.served[family]);
-        for (const [source] of added) cut.push({ family, source, mark: 0, mask });
+        const members = membersOf(facts, servedSet(family));
+        const { added, changed } = servedDiff(members, plan.sets.served[family]);
+        // One that waits may still have to be cut: the round in which it should have been failed, or was cut short.
+        const waiting = changed.filter(([source]) => getFrom(members, source) === "");
+        for (const [source] of [...added, ...waiting]) cut.push({ family, source, mark: 0, mask });
       }
       return { establish: cut, retire: staleFlows(plan.marks, programmedMarks(facts.iptables)) };
     },

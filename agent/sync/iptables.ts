@@ -5,7 +5,9 @@ import {
   printRestore,
   type RulesetChange,
 } from "../../lib/node-iptables/pure.ts";
-import { isOurChain } from "../model/owner.ts";
+import type { HostFacts } from "../model/facts.ts";
+import { GUARD_CHAIN, isOurChain } from "../model/owner.ts";
+import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
 import type { Tools } from "./tools.ts";
 
@@ -23,6 +25,7 @@ export function iptables(tools: Pick<Tools, "iptables">): Backend<FamilyChange> 
   return {
     name: "iptables",
     reads: { plan: ["iptables"], facts: ["iptables"] },
+    urgent: (plan, facts) => FAMILIES.some((family) => guardIsMissing(plan, facts, family)),
     verifies: "iptables",
     diff: (plan, facts) => {
       const diffs = FAMILIES.map((family) => ({
@@ -59,6 +62,15 @@ export function iptables(tools: Pick<Tools, "iptables">): Backend<FamilyChange> 
       );
     },
   };
+}
+
+/** The guard's chain, or every jump to it. */
+function guardIsMissing(plan: Plan, facts: HostFacts, family: 4 | 6): boolean {
+  const filter = facts.iptables[family].get("filter");
+  const jumps = filter?.get("FORWARD")?.rules.some((rule) => rule.endsWith(`-j ${GUARD_CHAIN}`)) ?? false;
+  return (
+    plan.iptables[family].chains.length > 0 && !(jumps && (filter?.get(GUARD_CHAIN)?.rules.length ?? 0) > 0)
+  );
 }
 
 function ofFamily(changes: readonly FamilyChange[], family: 4 | 6): readonly RulesetChange[] {

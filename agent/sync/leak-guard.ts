@@ -16,6 +16,7 @@ export function leakGuard(tools: Pick<Tools, "nft">): Backend<LeakGuardChange> {
     name: "leak-guard",
     reads: { plan: ["leakGuard"], facts: ["nft"] },
     beside: true,
+    urgent: (plan, facts) => plan.leakGuard !== "" && facts.nft === "",
     verifies: "nft",
     diff: ({ leakGuard: wanted }, { nft: there }) => {
       // Make before break: what left with an egress IP that goes is let out until its flows are ended.

@@ -49,13 +49,22 @@ export async function carryOut(
   const failures: Failure[] = [];
   const wrote = new Map<AnyBackend, number>();
   let facts = start;
+  /** One backend that cannot be worked out must not keep the others from working. */
+  const guarded = (backend: AnyBackend, phase: Phase, make: () => readonly unknown[]): readonly unknown[] => {
+    try {
+      return make();
+    } catch (error) {
+      failures.push({ backend: backend.name, phase, error: asError(error) });
+      return [];
+    }
+  };
   const act = async (
     group: readonly AnyBackend[],
     phase: Phase,
     changesOf: (backend: AnyBackend) => readonly unknown[],
   ) => {
     const acting = group
-      .map((backend) => ({ backend, changes: changesOf(backend) }))
+      .map((backend) => ({ backend, changes: guarded(backend, phase, () => changesOf(backend)) }))
       .filter(({ changes }) => changes.length > 0);
     const running = acting.map(({ backend, changes }) => {
       const step: Step = { backend: backend.name, phase, lines: backend.print(changes) };
@@ -78,18 +87,23 @@ export async function carryOut(
   const establish = new Map(
     backends
       .filter((backend) => !backend.late && !options.held(backend))
-      .map((backend) => [backend, diffOf(backend, plan, start).establish]),
+      .map((backend) => [
+        backend,
+        guarded(backend, "establish", () => diffOf(backend, plan, start).establish),
+      ]),
   );
-  const toEstablish = (backend: AnyBackend) =>
-    backend.late && !options.held(backend)
+  const failed = (name: string) => failures.some(({ backend }) => backend === name);
+  const toEstablish = (backend: AnyBackend) => {
+    if (backend.needs?.some(failed)) return [];
+    return backend.late && !options.held(backend)
       ? diffOf(backend, plan, facts).establish
       : (establish.get(backend) ?? []);
+  };
   const groups = groupsOf(backends);
   for (const group of groups) await act(group, "establish", toEstablish);
-  const all = failures.length === 0 && !backends.some((backend) => options.held(backend));
-  if (all) {
+  if (failures.length === 0) {
     for (const group of [...groups].reverse()) {
-      if (failures.length > 0) break;
+      if (failures.length > 0 || group.some((backend) => options.held(backend))) break;
       await act([...group].reverse(), "retire", (backend) => diffOf(backend, plan, facts).retire);
     }
   }
@@ -98,10 +112,11 @@ export async function carryOut(
 
 /** Resolves to what it failed with: several run at a time, and one failure must not leave the others unawaited. */
 function failureOf(applying: Promise<void>): Promise<Error | undefined> {
-  return applying.then(
-    () => undefined,
-    (error: unknown) => (error instanceof Error ? error : new Error(String(error))),
-  );
+  return applying.then(() => undefined, asError);
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
 }
 
 /** Runs of backends that may act side by side. */

@@ -17,7 +17,7 @@ const FAMILIES = [4, 6] as const;
 export function sets(tools: Pick<Tools, "ipset">): Backend<SetChange> {
   return {
     name: "sets",
-    reads: { plan: ["sets"], facts: ["sets", "iptables"] },
+    reads: { plan: ["sets", "cutUnmarked"], facts: ["sets", "iptables"] },
     beside: true,
     verifies: undefined,
     diff: (plan, facts) => ({
@@ -47,22 +47,31 @@ function adds(plan: Plan, facts: HostFacts): readonly SetChange[] {
     }
     const served = servedSet(family);
     const diff = servedDiff(membersOf(facts, served), plan.sets.served[family]);
-    changes.push(...servedFirst(diff, facts, family, served));
+    changes.push(...servedFirst(diff, plan, facts, family, served));
   }
   return changes;
 }
 
 /** A new pod whose egress IP is not translated yet enters without its mark: selected, not ready, until steering. */
-function servedFirst(diff: ServedDiff, facts: HostFacts, family: 4 | 6, set: string): readonly SetChange[] {
+function servedFirst(
+  diff: ServedDiff,
+  plan: Plan,
+  facts: HostFacts,
+  family: 4 | 6,
+  set: string,
+): readonly SetChange[] {
   const add = (member: string, extension: string): SetChange => ({ op: "add", set, member, extension });
-  if (nothingMarks(facts.iptables, family)) {
+  if (!plan.cutUnmarked && nothingMarks(facts.iptables, family)) {
     return [
       ...diff.removed.map((member): SetChange => ({ op: "del", set, member })),
       ...[...diff.added, ...diff.changed].map(([member, entry]) => add(member, entry)),
     ];
   }
   const translated = translatedIn(facts.iptables, family);
-  return diff.added.map(([member, entry]) => add(member, translated(entry) ? entry : ""));
+  // What is to be cut is cut before it is steered: until then the entry has to say that this is still to be done.
+  return diff.added.map(([member, entry]) =>
+    add(member, translated(entry) && !plan.cutUnmarked ? entry : ""),
+  );
 }
 
 function removals(plan: Plan, facts: HostFacts): readonly SetChange[] {

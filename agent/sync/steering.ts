@@ -15,6 +15,8 @@ export function steering(tools: Pick<Tools, "ipset">): Backend<SetChange> {
     name: "steering",
     reads: { plan: ["sets"], facts: ["sets", "iptables"] },
     late: true,
+    // A connection that was to be cut and was not would keep its source under the eyes of everybody.
+    needs: ["flows"],
     verifies: undefined,
     diff: (plan, facts) => {
       const establish: SetChange[] = [];

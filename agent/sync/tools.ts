@@ -13,7 +13,7 @@ export interface Tools {
   readonly nft: Pick<Nft, "apply">;
   readonly conntrack: Pick<Conntrack, "deleteByMark" | "deleteBySource">;
   readonly announcer: Announcer;
-  /** Writes the state file: whole, then renamed over the old one, then synced. */
+  /** Writes the state file: whole, then renamed over the old one. */
   writeRecord(record: IntentRecord): Promise<void>;
   /** Writes below /proc/sys. */
   writeSysctl(path: string, value: string): Promise<void>;

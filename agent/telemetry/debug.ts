@@ -47,7 +47,8 @@ async function answerTo(
   }
 }
 
-function isAnswered(path: string): Promise<boolean> {
+/** Whether somebody listens there. */
+export function isAnswered(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(path);
     socket.once("connect", () => {

@@ -1,4 +1,4 @@
-// What the daemon answers when asked: status, list, explain, plan. In: Rounds. Out: plain objects for the debug socket.
+// What the daemon answers when asked: status, list, counters, explain, changes. In: Rounds. Out: plain objects for the debug socket.
 import { spawnCounts } from "../../lib/exec/index.ts";
 import type { Config } from "../config.ts";
 import type { Round } from "../loop.ts";

@@ -74,7 +74,11 @@ export function follow(
     rest = lines.pop() ?? "";
     for (const line of lines) if (!closed) on.line(line);
   });
-  child.stderr.resume();
+  // iproute2 tells on stderr that it lost events.
+  child.stderr.setEncoding("utf8");
+  child.stderr.on("data", (chunk: string) => {
+    for (const line of chunk.split("\n")) if (!closed && line !== "") on.line(line);
+  });
   void child.then((result) => {
     if (!closed && rest !== "") on.line(rest);
     if (!closed) on.end(result.shortMessage ?? `exit status ${result.exitCode}`);

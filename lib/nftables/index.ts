@@ -43,7 +43,9 @@ export function createNft(run: Run): Nft {
       followTool("nft", ["monitor"], {
         line: (line) => {
           const change = parseGeneration(line);
+          // "# ERROR: We lost some netlink events!": anything may have changed.
           if (change !== undefined) onChange(who(change));
+          else if (line.startsWith("# ERROR")) onChange({});
         },
         end: onEnd,
       }),

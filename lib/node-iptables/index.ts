@@ -98,11 +98,11 @@ export function createIpset(run: Run): Ipset {
 }
 
 /**
- * Which backend this host's other agents use (kube-proxy's, OVN-Kubernetes' or any user chains), and whether both
- * hold rules. Legacy is chosen only when it alone has user chains: nft is the default of every supported system.
+ * Which backend others use on this host, by their user chains (`ours` tells which do not count), and whether both do. Legacy is chosen only when it alone has user chains: nft is the default of every supported system.
  */
 export async function detectBackend(
   run: Run,
+  ours: (chain: string) => boolean,
 ): Promise<{ readonly backend: Backend; readonly mixed: boolean }> {
   const [nft, legacy] = await Promise.all(
     (["nft", "legacy"] as const).map(async (backend) => {
@@ -112,7 +112,8 @@ export async function detectBackend(
       if (saved === undefined) return 0;
       // A table that is not shown may hold anything; only a table in use gets rules that hide it.
       const { stdout } = saved;
-      return (stdout.match(/^:(?!EGRESSIP-)\S+ - /gm) ?? []).length + hiddenTables(stdout).length;
+      const chains = [...stdout.matchAll(/^:(\S+) - /gm)].filter(([, chain = ""]) => !ours(chain));
+      return chains.length + hiddenTables(stdout).length;
     }),
   );
   const mixed = (nft ?? 0) > 0 && (legacy ?? 0) > 0;

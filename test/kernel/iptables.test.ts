@@ -345,13 +345,25 @@ describe.skipIf(whyLegacy !== undefined)(
 
     it("finds the one that others use, and says when that is both (BL-60)", async () => {
       await inNamespace(`${prefix}-both`, async (within) => {
-        expect(await detectBackend(within)).toEqual({ backend: "nft", mixed: false });
+        expect(await detectBackend(within, (chain) => chain.startsWith("EGRESSIP-"))).toEqual({
+          backend: "nft",
+          mixed: false,
+        });
         await within("iptables-legacy", ["-t", "nat", "-N", "KUBE-SERVICES"]);
-        expect(await detectBackend(within)).toEqual({ backend: "legacy", mixed: false });
+        expect(await detectBackend(within, (chain) => chain.startsWith("EGRESSIP-"))).toEqual({
+          backend: "legacy",
+          mixed: false,
+        });
         await within("iptables-nft", ["-t", "nat", "-N", "EGRESSIP-SNAT"]);
-        expect(await detectBackend(within)).toEqual({ backend: "legacy", mixed: false });
+        expect(await detectBackend(within, (chain) => chain.startsWith("EGRESSIP-"))).toEqual({
+          backend: "legacy",
+          mixed: false,
+        });
         await within("iptables-nft", ["-t", "nat", "-N", "KUBE-SERVICES"]);
-        expect(await detectBackend(within)).toEqual({ backend: "nft", mixed: true });
+        expect(await detectBackend(within, (chain) => chain.startsWith("EGRESSIP-"))).toEqual({
+          backend: "nft",
+          mixed: true,
+        });
       });
     });
 

@@ -21,10 +21,9 @@ export function guardRules(
     .sort(([, a], [, b]) => a - b)
     .map(([link, bits]) => `-o ${link} -m connmark --mark ${hex(bits)}/${hex(layout.linkMask)} -j RETURN`);
   // DNAT: what was addressed to a service and is unmarked was exempt by its service address; the endpoint may be anywhere.
-  const unready = [
-    "-m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j RETURN",
-    `-m set --match-set ${servedSet(family)} src -m set ! --match-set ${exemptSet(family)} dst -j DROP`,
-  ];
+  const served = `-m set --match-set ${servedSet(family)} src -m set ! --match-set ${exemptSet(family)} dst -j DROP`;
+  const untranslatable = [`-m conntrack --ctstate INVALID ${served}`];
+  const unready = ["-m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j RETURN", served];
   return {
     chain: {
       table: "filter",
@@ -34,7 +33,7 @@ export function guardRules(
         ...allowed,
         `-m connmark ! --mark 0x0/${hex(layout.mask)} -j DROP`,
         `! -i ${settings.managementPort} -j RETURN`,
-        ...(settings.whenUnready === "drop" ? unready : []),
+        ...(settings.whenUnready === "drop" ? unready : untranslatable),
       ],
     },
     jump: { table: "filter", chain: "FORWARD", rule: `-j ${GUARD_CHAIN}` },

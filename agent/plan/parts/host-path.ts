@@ -1,5 +1,5 @@
 // The host path: pods reach the kernel through the management port and leave with their egress IP. Pure.
-// One set lookup and one mark rule whatever the number of pods; README "The host path" has the picture.
+// One set lookup and one mark rule whatever the number of pods; the README begins with the picture.
 
 import { forwardingPath } from "../../model/held.ts";
 import { lastOf } from "../../model/memo.ts";
@@ -86,7 +86,8 @@ function sysctlsOf(settings: Snapshot["settings"], held: readonly Held[]): Plan[
     wanted[`net/ipv4/conf/${settings.managementPort}/rp_filter`] = "2";
   }
   if (settings.manageForwarding) {
-    for (const { family, link } of held) wanted[forwardingPath(family, link)] = "1";
+    // Not for IPv6: there it is one switch for the whole host, which stops listening to router advertisements with it.
+    for (const { family, link } of held) if (family === 4) wanted[forwardingPath(4, link)] = "1";
   }
   return Object.freeze(wanted);
 }

@@ -144,14 +144,19 @@ describe("held", () => {
   it("says which sysctl keeps replies out, of the address's own family, unless it is told to manage it", () => {
     const sysctls = {
       "net/ipv4/conf/eth0/forwarding": "0",
-      "net/ipv6/conf/eth0/forwarding": "1",
+      "net/ipv6/conf/all/forwarding": "1",
       "net/ipv4/conf/eth1/forwarding": "0",
     };
     const wanted = [egressIP("a", { at: { "172.18.0.50": "node1", "fd00:172:18::50": "node1" } })];
     expect(texts(hold(wanted, { sysctls }))).toEqual([
-      "EgressIP/a status.items: 172.18.0.50: net.ipv4.conf.eth0.forwarding is 0 and must be 1, or replies to the egress IP are dropped; see --manage-forwarding",
+      "EgressIP/a status.items: 172.18.0.50: net.ipv4.conf.eth0.forwarding is 0 and must be 1, or nothing is forwarded with the egress IP; see --manage-forwarding",
     ]);
     expect(texts(hold(wanted, { sysctls, settings: { ...settings, manageForwarding: true } }))).toEqual([]);
+    // IPv6 looks at one switch for the whole host, which the agent leaves to its owner.
+    const six = { "net/ipv6/conf/all/forwarding": "0" };
+    expect(texts(hold(wanted, { sysctls: six, settings: { ...settings, manageForwarding: true } }))).toEqual([
+      "EgressIP/a status.items: fd00:172:18::50: net.ipv6.conf.all.forwarding is 0 and must be 1, or nothing is forwarded with the egress IP",
+    ]);
   });
 
   it("says that marks have run out, holds as many as there are marks, and which ones does not depend on the order", () => {

@@ -86,11 +86,36 @@ describe("carryOut", () => {
     expect(failures.map(({ error }) => error.message)).toEqual(["text"]);
   });
 
-  it("leaves out a backend that is held, and retires nothing meanwhile", async () => {
+  it("leaves out a backend that is held, and retires nothing of it and of what stands before it", async () => {
     const log: string[] = [];
     const backends = ["a", "b", "c"].map((name) => scripted(name, log));
     await carryOut(backends, nothing, bareHost, { ...free, held: ({ name }) => name === "b" });
+    expect(writes(log)).toEqual(["+a", "+c", "-c"]);
+  });
+
+  it("takes a diff that throws for that backend's failure, and goes on establishing", async () => {
+    const log: string[] = [];
+    const broken: AnyBackend = {
+      ...scripted("b", log),
+      diff: () => {
+        throw new Error("cannot say");
+      },
+    };
+    const { failures } = await carryOut(
+      [scripted("a", log), broken, scripted("c", log)],
+      nothing,
+      bareHost,
+      free,
+    );
     expect(writes(log)).toEqual(["+a", "+c"]);
+    expect(failures.map(({ backend, error }) => `${backend}: ${error.message}`)).toEqual(["b: cannot say"]);
+  });
+
+  it("establishes nothing of a backend that needs one which failed", async () => {
+    const log: string[] = [];
+    const backends = [scripted("a", log, { fails: "+a" }), { ...scripted("b", log), needs: ["a"] }];
+    await carryOut(backends, nothing, bareHost, free);
+    expect(writes(log)).toEqual(["+a"]);
   });
 
   it("says what it would do, and does nothing, when it is not to write", async () => {
@@ -294,12 +319,13 @@ describe("the real backends", () => {
     },
   );
 
-  it("establish what others need although one is held back, and retire only when it is released", async () => {
+  it("establish what others need although one is held back, and retire it and what it needs only when it is released", async () => {
     const { round } = host();
     await round(two);
     await round(two);
     const during = await round(moved, (name) => name === "routing");
-    expect(phases(during.steps).filter((line) => line.startsWith("retire"))).toEqual([]);
+    for (const name of ["routing", "sets", "sysctls", "record"])
+      expect(phases(during.steps)).not.toContain(`retire ${name}`);
     const after = await round(moved);
     expect(phases(after.steps).some((line) => line.startsWith("retire"))).toBe(true);
   });
