@@ -31,7 +31,7 @@ sub nonblocking { fcntl($_[0], F_SETFL, O_NONBLOCK) or die "fcntl: $!" }
 sub roomy { fcntl($_[0], 1031, 1048576) }
 nonblocking($wake); nonblocking($woken);
 $SIG{CHLD} = sub { syswrite($wake, "x") };
-$SIG{PIPE} = "IGNORE"; $SIG{INT} = "IGNORE";
+$SIG{PIPE} = "IGNORE"; $SIG{INT} = "IGNORE"; $SIG{TERM} = "IGNORE";
 sub start {
   my ($id, $input, @argv) = @_;
   pipe(my $in_r, my $in_w) or die "pipe: $!";
@@ -42,7 +42,7 @@ sub start {
   my $pid = fork();
   die "fork: $!" unless defined $pid;
   if ($pid == 0) {
-    $SIG{CHLD} = "DEFAULT"; $SIG{PIPE} = "DEFAULT"; $SIG{INT} = "DEFAULT";
+    $SIG{CHLD} = "DEFAULT"; $SIG{PIPE} = "DEFAULT"; $SIG{INT} = "DEFAULT"; $SIG{TERM} = "DEFAULT";
     close($in_w);
     open(STDIN, "<&", $in_r) && open(STDOUT, ">&", $out_w) && open(STDERR, ">&", $err_w) or exit 127;
     { no warnings; exec { $argv[0] } @argv; }
