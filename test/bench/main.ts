@@ -107,7 +107,8 @@ async function oneMore(): Promise<void> {
     );
     const took = median(costs.map((cost) => cost.ms));
     floor ??= took;
-    const most = (key: "lines" | "spawns") => `${Math.max(...costs.map((cost) => cost[key]))} ${key}`;
+    const most = (key: "lines" | "spawns") =>
+      `${Math.max(...costs.map((cost) => cost[key]))} ${key === "spawns" ? "ipset" : key}`;
     row(
       `with ${pods.toLocaleString("en")} present`,
       ms(took),
