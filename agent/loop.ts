@@ -1,5 +1,5 @@
 // The loop: facts, snapshot, plan, round; then wait for the next wake. In: inputs and a mode. Out: Rounds.
-// Nothing is remembered between rounds but facts: a restart is a round, a switch of modes is a round, uninstall is one.
+// What decides is facts, never what was done before: a restart is a round, a switch of modes is a round, uninstall is one.
 import { createBuild, type Objects } from "./model/build.ts";
 import type { Domain, HostFacts } from "./model/facts.ts";
 import type { Settings } from "./model/settings.ts";
@@ -8,7 +8,7 @@ import type { Mode } from "./plan/mode.ts";
 import type { Plan } from "./plan/plan.ts";
 import type { AnyBackend } from "./sync/backend.ts";
 import type { Contention } from "./sync/contention.ts";
-import { carryOut, type Outcome, type Step } from "./sync/round.ts";
+import { carryOut, type Outcome } from "./sync/round.ts";
 import { adoptServed } from "./sync/sets.ts";
 
 export interface Round {
@@ -29,7 +29,6 @@ export interface LoopParts {
   readonly assumeHost: (facts: HostFacts) => void;
   readonly readObjects: (all: boolean) => Promise<Objects>;
   readonly contention: Contention;
-  readonly onStep: (step: Step) => void;
 }
 
 /** A write of more lines than this is read back at once although its backend would trust it. */
@@ -72,7 +71,6 @@ export function createLoop(parts: LoopParts): Loop {
       const outcome = await carryOut(parts.backends, plan, host, {
         write,
         held: (backend) => parts.contention.heldFor(backend.name) > 0 && !backend.urgent?.(plan, host),
-        onStep: parts.onStep,
       });
       if (write) {
         parts.assumeHost(outcome.facts);

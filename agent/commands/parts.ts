@@ -3,7 +3,7 @@ import { openHost } from "../assemble.ts";
 import type { Config } from "../config.ts";
 import { openFiles } from "../inputs/files.ts";
 import { createObjectStore } from "../inputs/objects.ts";
-import { createLoop, type Loop, type LoopParts } from "../loop.ts";
+import { createLoop, type Loop } from "../loop.ts";
 import type { Objects } from "../model/build.ts";
 import { createMode } from "../plan/modes.ts";
 import { createContention } from "../sync/contention.ts";
@@ -28,9 +28,9 @@ export interface Assembled {
 export async function assemble(
   config: Config,
   readObjects: (all: boolean) => Promise<Objects>,
-  on: Pick<LoopParts, "onStep"> & { readonly announceFailed: (error: unknown) => void },
+  announceFailed: (error: unknown) => void,
 ): Promise<Assembled> {
-  const host = await openHost(config, on.announceFailed);
+  const host = await openHost(config, announceFailed);
   const contention = createContention(() => performance.now());
   const loop = createLoop({
     settings: config.settings,
@@ -40,7 +40,6 @@ export async function assemble(
     assumeHost: (facts) => host.input.assume(facts),
     readObjects,
     contention,
-    onStep: on.onStep,
   });
   return { loop, host, contention };
 }

@@ -28,8 +28,11 @@ export async function plan(
 async function planHere(config: Config): Promise<Round> {
   const manifests = openManifests(config.manifests, () => {});
   try {
-    const on = { onStep: () => {}, announceFailed: () => {} };
-    const { loop, host } = await assemble(config, (all) => manifests.read(all), on);
+    const { loop, host } = await assemble(
+      config,
+      (all) => manifests.read(all),
+      () => {},
+    );
     host.close();
     return await loop.round(new Set(DOMAINS), { write: false, allObjects: true });
   } finally {
@@ -49,7 +52,6 @@ async function planFrom(config: Config, path: string): Promise<Round> {
       assumeHost: () => {},
       readObjects: (all) => manifests.read(all),
       contention: createContention(() => 0),
-      onStep: () => {},
     });
     return await loop.round(new Set(), { write: false, allObjects: true });
   } finally {

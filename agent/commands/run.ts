@@ -28,10 +28,11 @@ export async function runDaemon(config: Config): Promise<number> {
   const journal = createJournal(log);
   const wake = createWake();
   const manifests = openManifests(config.manifests, () => wake.because("objects"));
-  const { loop, host, contention } = await assemble(config, (all) => manifests.read(all), {
-    onStep: () => {},
-    announceFailed: (error) => log.warn({ error: String(error) }, "announcementFailed"),
-  });
+  const { loop, host, contention } = await assemble(
+    config,
+    (all) => manifests.read(all),
+    (error) => log.warn({ error: String(error) }, "announcementFailed"),
+  );
   log.info(
     { node: config.settings.node, mode: config.settings.gatewayMode, iptables: host.iptablesBackend },
     "agentStarted",
@@ -185,10 +186,11 @@ function watchHost(wake: Wake, log: Logger): () => void {
 export async function runOnce(config: Config, print: (text: string) => void): Promise<number> {
   const manifests = openManifests(config.manifests, () => {});
   try {
-    const { loop, host } = await assemble(config, (all) => manifests.read(all), {
-      onStep: () => {},
-      announceFailed: () => {},
-    });
+    const { loop, host } = await assemble(
+      config,
+      (all) => manifests.read(all),
+      () => {},
+    );
     try {
       let dirty: ReadonlySet<Domain> = new Set(DOMAINS);
       for (let attempts = 0; attempts < 5; attempts++) {

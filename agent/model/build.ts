@@ -71,7 +71,6 @@ export function createBuild(): Build {
       host,
       held,
       unready,
-      programmed,
       served: index,
       kept: keptOf(objects.pods, index.claims, host.sets),
       exempt: exemptOf(settings, objects.nodes, network, record),

@@ -2,7 +2,7 @@
 import type { AddressIndex } from "./address-index.ts";
 import type { HostFacts } from "./facts.ts";
 import type { Address, Family } from "./ip.ts";
-import type { MarkLayout, ProgrammedMark } from "./marks.ts";
+import type { MarkLayout } from "./marks.ts";
 import type { EgressIP, Problem } from "./objects.ts";
 import type { Settings } from "./settings.ts";
 import type { KeptEntries } from "./unresolved.ts";
@@ -35,7 +35,6 @@ export interface Snapshot {
   /** By family, then address order. */
   readonly held: readonly Held[];
   readonly unready: readonly Unready[];
-  readonly programmed: readonly ProgrammedMark[];
   /** Selected pods that concern this node, by address. */
   readonly served: AddressIndex;
   /** Entries to leave as they are, since an address is not known for the moment. */

@@ -34,8 +34,6 @@ export interface RoundOptions {
   readonly write: boolean;
   /** Backends left out this time because what they want is being undone by somebody else, or they back off. */
   readonly held: (backend: AnyBackend) => boolean;
-  /** Called before each write. */
-  readonly onStep?: (step: Step) => void;
 }
 
 /** Carries a plan out, or only works it out. Never throws for what a backend throws: that is an outcome. */
@@ -70,7 +68,6 @@ export async function carryOut(
       const step: Step = { backend: backend.name, phase, lines: backend.print(changes) };
       steps.push(step);
       wrote.set(backend, (wrote.get(backend) ?? 0) + step.lines.length);
-      options.onStep?.(step);
       return options.write ? failureOf(backend.apply(changes, step.lines)) : undefined;
     });
     for (const [index, { backend, changes }] of acting.entries()) {

@@ -31,7 +31,6 @@ function looping(of: Partial<LoopParts> = {}) {
     },
     readObjects: async () => wanted,
     contention,
-    onStep: () => {},
     ...of,
   });
   return {

@@ -31,7 +31,6 @@ async function establish(): Promise<{
     assumeHost: (facts) => host.input.assume(facts),
     readObjects: async () => objects,
     contention: createContention(() => 0),
-    onStep: () => {},
   });
   const start = performance.now();
   let dirty: ReadonlySet<Domain> = new Set(DOMAINS);

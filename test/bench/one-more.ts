@@ -12,10 +12,11 @@ const [pods = 0, egressIPs = 0, times = 0] = process.argv.slice(2).map(Number);
 const config = parseConfig(gather({}, process.env));
 let changed = (): void => {};
 const manifests = openManifests(config.manifests, () => changed());
-const { loop, host } = await assemble(config, (all) => manifests.read(all), {
-  onStep: () => {},
-  announceFailed: () => {},
-});
+const { loop, host } = await assemble(
+  config,
+  (all) => manifests.read(all),
+  () => {},
+);
 let dirty: ReadonlySet<Domain> = new Set(DOMAINS);
 do {
   await loop.round(dirty, { write: true, allObjects: true });

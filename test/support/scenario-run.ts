@@ -37,7 +37,6 @@ export function createPlayer(settings: Settings): (objects: Objects, facts: Host
     assumeHost: () => undefined,
     readObjects: () => Promise.resolve(current().objects),
     contention: createContention(() => 0),
-    onStep: () => undefined,
   });
   return (objects, facts) => {
     now = { objects, facts };

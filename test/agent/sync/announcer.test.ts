@@ -24,7 +24,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function announcing(fails: () => boolean = () => false) {
+function announcing(fails: () => boolean = () => false, isHeld: () => boolean = () => true) {
   const sent: { readonly at: number; readonly frames: readonly { ifindex: number; frame: Uint8Array }[] }[] =
     [];
   const failures: string[] = [];
@@ -35,7 +35,7 @@ function announcing(fails: () => boolean = () => false) {
       if (fails()) throw new Error("network is down");
     },
   };
-  const announcer = createAnnouncer(sender, (error) => failures.push(String(error)));
+  const announcer = createAnnouncer(sender, (error) => failures.push(String(error)), isHeld);
   return { announcer, sent, failures, at: () => sent.map((entry) => entry.at) };
 }
 
@@ -53,6 +53,16 @@ describe("the announcer", () => {
         [7, 86],
       ]);
     expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("sends no later frame for what has left this node without anybody saying stop", async () => {
+    let held = true;
+    const { announcer, at } = announcing(undefined, () => held);
+    announcer.start([change("172.18.0.50")]);
+    await vi.advanceTimersByTimeAsync(600);
+    held = false;
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(at()).toEqual([0, 100, 500]);
   });
 
   it("sends nothing for nothing", async () => {
