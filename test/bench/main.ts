@@ -35,13 +35,19 @@ async function establishing(): Promise<void> {
   for (const dual of [false, true]) {
     const world = await openWorld();
     const settings = settingsFor(world, { pods: 5000, egressIPs: 64, dual });
-    const figures = { cold: [] as Established[], warm: [] as Established[], floor: [] as number[] };
+    const figures = {
+      cold: [] as Established[],
+      warm: [] as Established[],
+      floor: [] as number[],
+      readBack: [] as number[],
+    };
     for (let turn = 0; turn < 5; turn++) {
       for (const how of ["cold", "warm"] as const) {
         figures[how].push(await inNode<Established>(world, "establish.ts", settings, how));
         await world.reset();
       }
       figures.floor.push(await feed(world, figures.cold[0]?.steps ?? []));
+      figures.readBack.push(await readBack(world));
       await world.reset();
     }
     const floor = median(figures.floor);
@@ -49,6 +55,9 @@ async function establishing(): Promise<void> {
       median(figures[how].map((figure) => figure[key]));
     const name = dual ? "both families" : "IPv4";
     row(`${name}: the same lines straight to the tools (floor)`, ms(floor), times(1));
+    // To verify is more than to write: what it takes to have the tools print it all once more, and nobody look at it.
+    const readBackToo = floor + median(figures.readBack);
+    row(`${name}: and read back by the same shell`, ms(readBackToo), times(readBackToo / floor));
     row(`${name}: agent just started`, ms(of("cold", "toVerified")), times(of("cold", "toVerified") / floor));
     row(
       `${name}: agent that has run before`,
@@ -88,6 +97,24 @@ async function feed(world: World, steps: readonly Step[]): Promise<number> {
   writeFileSync(join(folder, "feed.sh"), `set -e\n${script.join("\n")}\n`);
   const start = performance.now();
   await world.exec(world.node, "sh", [join(folder, "feed.sh")]);
+  return performance.now() - start;
+}
+
+/** Everything that the agent reads to verify it, printed by the tools for a shell. */
+async function readBack(world: World): Promise<number> {
+  const tools = [
+    "ipset save",
+    "iptables-nft-save",
+    "ip6tables-nft-save",
+    "nft list table inet egressip",
+    ...["address show", "route show table all", "-6 route show table all", "rule show", "-6 rule show"].map(
+      (words) => `ip -json -details ${words}`,
+    ),
+  ];
+  const script = join(world.directory, "read-back.sh");
+  writeFileSync(script, `set -e\n${tools.map((tool) => `${tool} > /dev/null`).join("\n")}\n`);
+  const start = performance.now();
+  await world.exec(world.node, "sh", [script]);
   return performance.now() - start;
 }
 
