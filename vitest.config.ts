@@ -1,6 +1,7 @@
 import { defineConfig } from "vitest/config";
 
-// unit: pure code and text, in threads. kernel: real tools in network namespaces, one file at a time.
+// unit: pure code and text, in threads. kernel: real tools in network namespaces, one file at a time. ovn: the same with
+// OVN's daemons, after the others, which they would slow down.
 export default defineConfig({
   test: {
     projects: [
@@ -9,7 +10,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/**/*.test.ts"],
-          exclude: ["test/kernel/**", "test/lab/**"],
+          exclude: ["test/kernel/**", "test/lab/**", "test/ovn/**"],
           pool: "threads",
           // A deadline for what hangs, far above what a loaded machine needs.
           testTimeout: 60_000,
@@ -22,6 +23,18 @@ export default defineConfig({
           include: ["test/kernel/**/*.test.ts", "test/lab/**/*.test.ts"],
           pool: "forks",
           fileParallelism: false,
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "ovn",
+          include: ["test/ovn/**/*.test.ts"],
+          pool: "forks",
+          fileParallelism: false,
+          sequence: { groupOrder: 1 },
           testTimeout: 120_000,
           hookTimeout: 120_000,
         },

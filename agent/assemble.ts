@@ -11,6 +11,7 @@ import {
   detectBackend,
   type Backend as IptablesBackend,
 } from "../lib/node-iptables/index.ts";
+import { connectNorthbound, type Northbound } from "./assemble-northbound.ts";
 import type { Config } from "./config.ts";
 import { createHostInput, type HostInput } from "./inputs/host.ts";
 import { openRecord } from "./inputs/record.ts";
@@ -34,13 +35,23 @@ export interface Host {
   setsIntact(): Promise<boolean>;
   /** Takes away what an earlier start left in the other iptables backend: it acts as well (known-faults BL-60). */
   retireLeftovers(): Promise<boolean>;
-  close(): void;
+  /** The connection to OVN's northbound database; undefined where none was given. */
+  readonly northbound: Northbound["session"];
+  close(): Promise<void>;
+}
+
+export interface HostOptions {
+  /** False: nothing will be written, so nothing is locked either. */
+  readonly writes: boolean;
+  readonly announceFailed?: (error: unknown) => void;
+  /** Something of the northbound database is another, or its connection is. */
+  readonly northboundChanged?: () => void;
 }
 
 /** Connects to this host's tools. Throws ToolError when they are not there. */
 export async function openHost(
-  config: Pick<Config, "stateDirectory" | "iptablesBackend">,
-  onAnnounceFailure: (error: unknown) => void,
+  config: Pick<Config, "stateDirectory" | "iptablesBackend" | "northbound" | "settings">,
+  options: HostOptions,
 ): Promise<Host> {
   const detected =
     config.iptablesBackend === "auto"
@@ -51,10 +62,26 @@ export async function openHost(
   const netlink = createNetlink(run);
   const nft = createNft(run);
   const record = openRecord(config.stateDirectory);
-  const announcer = createAnnouncer(createSender(run), onAnnounceFailure, ({ address, link }) =>
-    (input.known()?.record.addresses ?? []).some((entry) => entry.address === address && entry.link === link),
+  const northbound = connectNorthbound(config, {
+    writes: options.writes,
+    onChange: options.northboundChanged ?? (() => {}),
+  });
+  const announcer = createAnnouncer(
+    createSender(run),
+    options.announceFailed ?? (() => {}),
+    ({ address, link }) =>
+      (input.known()?.record.addresses ?? []).some(
+        (entry) => entry.address === address && entry.link === link,
+      ),
   );
-  const input = createHostInput({ netlink, iptables, ipset, nft, readRecord: record.read });
+  const input = createHostInput({
+    netlink,
+    iptables,
+    ipset,
+    nft,
+    readRecord: record.read,
+    readNorthbound: northbound.read,
+  });
   const backends = createBackends({
     iptables,
     ipset,
@@ -62,6 +89,7 @@ export async function openHost(
     nft,
     conntrack: createConntrack(run),
     announcer,
+    northbound: northbound.tools,
     writeRecord: record.write,
     writeSysctl: (path, value) => writeFile(`/proc/sys/${path}`, `${value}\n`),
   });
@@ -79,6 +107,10 @@ export async function openHost(
     },
     retireLeftovers: () =>
       retireLeftovers(createIptables(run, detected.backend === "nft" ? "legacy" : "nft")),
-    close: () => announcer.close(),
+    northbound: northbound.session,
+    close: async () => {
+      announcer.close();
+      await northbound.close();
+    },
   };
 }

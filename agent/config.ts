@@ -2,6 +2,7 @@
 // A flag beats the environment, the environment beats the file, the file beats the default.
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
+import { type Endpoint, parseEndpoints } from "../lib/ovsdb-client/pure.ts";
 import { type Cidr, parseCidr } from "./model/ip.ts";
 import { layoutOf } from "./model/marks.ts";
 import type { Settings } from "./model/settings.ts";
@@ -19,6 +20,14 @@ export interface Config {
   readonly iptablesBackend: "auto" | "nft" | "legacy";
   readonly resyncSeconds: number;
   readonly logLevel: string;
+  /** Undefined: OVN is left alone. */
+  readonly northbound: NorthboundConfig | undefined;
+}
+
+export interface NorthboundConfig {
+  readonly endpoints: string;
+  /** Files, for ssl: endpoints; read again when they change. */
+  readonly tls: { readonly ca: string; readonly certificate: string; readonly key: string } | undefined;
 }
 
 interface Option {
@@ -105,6 +114,33 @@ export const OPTIONS: readonly Option[] = [
     value: "DIR",
     fallback: "/var/lib/egressip-agent",
     help: "where intent is recorded before it is carried out",
+  },
+  {
+    flag: "ovn-nb",
+    value: "ENDPOINTS",
+    fallback: "none",
+    help: "OVN northbound database, as ovn-nbctl's --db takes it; none leaves OVN alone",
+  },
+  { flag: "ovn-nb-ca", value: "FILE", fallback: "none", help: "certificates to trust for ssl: endpoints" },
+  { flag: "ovn-nb-certificate", value: "FILE", fallback: "none", help: "own certificate for ssl: endpoints" },
+  { flag: "ovn-nb-key", value: "FILE", fallback: "none", help: "key of the own certificate" },
+  {
+    flag: "ovn-owner",
+    value: "NAME",
+    fallback: "egressip-agent",
+    help: "k8s.ovn.org/owner-controller of our rows in the database",
+  },
+  {
+    flag: "adopt",
+    value: "true|false",
+    fallback: "false",
+    help: "take over the rows that OVN-Kubernetes wrote for egress IPs",
+  },
+  {
+    flag: "disable-snat-multiple-gws",
+    value: "true|false",
+    fallback: "false",
+    help: "as in OVN-Kubernetes: each pod has an SNAT row of its own on its gateway router",
   },
   { flag: "log-level", value: "LEVEL", fallback: "info", help: "trace, debug, info, warn or error" },
 ];
@@ -199,7 +235,11 @@ export function parseConfig(texts: Texts): Config {
       existingConnections: oneOf("existing-connections", "keep", "cut"),
       randomFully: oneOf("random-fully", "true", "false") === "true",
       manageForwarding: oneOf("manage-forwarding", "true", "false") === "true",
+      northboundOwner: matching("ovn-owner", /^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$/, "a name"),
+      adopt: oneOf("adopt", "true", "false") === "true",
+      snatPerPod: oneOf("disable-snat-multiple-gws", "true", "false") === "true",
     }),
+    northbound: northboundConfig(text, path, bad),
     manifests: text("manifests"),
     debugSocket: path("debug-socket"),
     stateDirectory: path("state-dir"),
@@ -207,6 +247,28 @@ export function parseConfig(texts: Texts): Config {
     resyncSeconds,
     logLevel: oneOf("log-level", "trace", "debug", "info", "warn", "error"),
   };
+}
+
+function northboundConfig(
+  text: (flag: string) => string,
+  path: (flag: string) => string,
+  bad: (flag: string, why: string) => ConfigError,
+): NorthboundConfig | undefined {
+  const endpoints = text("ovn-nb");
+  const file = (flag: string) => (text(flag) === "none" ? undefined : path(flag));
+  const [ca, certificate, key] = [file("ovn-nb-ca"), file("ovn-nb-certificate"), file("ovn-nb-key")];
+  if (endpoints === "none") return undefined;
+  let parsed: readonly Endpoint[];
+  try {
+    parsed = parseEndpoints(endpoints);
+  } catch (error) {
+    throw bad("ovn-nb", (error as Error).message);
+  }
+  if (!parsed.some(({ kind }) => kind === "ssl")) return { endpoints, tls: undefined };
+  if (ca === undefined) throw bad("ovn-nb-ca", "is required for ssl: endpoints");
+  if (certificate === undefined) throw bad("ovn-nb-certificate", "is required for ssl: endpoints");
+  if (key === undefined) throw bad("ovn-nb-key", "is required for ssl: endpoints");
+  return { endpoints, tls: { ca, certificate, key } };
 }
 
 /** Bits of the mark that others use, and who (host-path notes, "Marks"). */

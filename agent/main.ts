@@ -6,7 +6,7 @@ import { ask, type Output } from "./commands/ask.ts";
 import { facts, plan } from "./commands/plan.ts";
 import { runDaemon, runOnce } from "./commands/run.ts";
 import { uninstall } from "./commands/uninstall.ts";
-import { ConfigError, gather, OPTIONS, parseConfig, type Texts, variableOf } from "./config.ts";
+import { type Config, ConfigError, gather, OPTIONS, parseConfig, type Texts, variableOf } from "./config.ts";
 
 const EX_CONFIG = 78;
 
@@ -37,18 +37,30 @@ function withSettings(command: Command, wanted: (flag: string) => boolean = () =
   );
 }
 
-const HOST_ONLY = new Set(["state-dir", "iptables-backend", "debug-socket"]);
+const HOST_ONLY = new Set([
+  ...["state-dir", "iptables-backend", "debug-socket", "node"],
+  ...["ovn-nb", "ovn-nb-ca", "ovn-nb-certificate", "ovn-nb-key", "ovn-owner", "disable-snat-multiple-gws"],
+]);
 
 /** uninstall and facts need nothing but where state is kept; the rest is filled in so that one parser serves. */
 function hostTexts(flags: Flags): Texts {
   const any = {
-    node: "any",
+    node: NO_NODE,
     "gateway-mode": "local",
     manifests: "/",
     "cluster-networks": "10.0.0.0/8",
     "service-networks": "10.0.0.0/8",
   };
   return { ...any, ...textsOf(flags) };
+}
+
+/** Fits where a node's name is asked for and does not matter, and no node has it. */
+const NO_NODE = "no.node.was.given";
+
+/** Rows of the northbound database are a node's, so there its name does matter. */
+function withNode(config: Config): Config {
+  if (config.northbound === undefined || config.settings.node !== NO_NODE) return config;
+  throw new ConfigError(`--node (${variableOf("node")}): is required with --ovn-nb`);
 }
 
 const configFrom = (texts: Texts) => parseConfig(gather(texts, process.env));
@@ -78,10 +90,15 @@ function program(): Command {
     });
   withSettings(root.command("facts").description("print the facts of this host, for --host-facts"), (flag) =>
     HOST_ONLY.has(flag),
-  ).action(async (flags: Flags) => finish(await facts(configFrom(hostTexts(flags)), print)));
+  ).action(async (flags: Flags) => finish(await facts(withNode(configFrom(hostTexts(flags))), print)));
   withSettings(root.command("uninstall").description("retire everything that is ours"), (flag) =>
     HOST_ONLY.has(flag),
-  ).action(async (flags: Flags) => finish(await uninstall(configFrom(hostTexts(flags)), print)));
+  )
+    .option("--hand-back", "leave the northbound rows as they are, as OVN-Kubernetes' own")
+    .action(async (flags: Flags) => {
+      const config = withNode(configFrom(hostTexts(flags)));
+      finish(await uninstall(config, { handBack: flags["handBack"] === true }, print));
+    });
   addAsking(root, "status", "how the running agent is", () => "/status", finish);
   addAsking(root, "list", "egress IPs of this node", () => "/list", finish);
   addAsking(root, "counters", "packets held back and connections per egress IP", () => "/counters", finish);

@@ -1,5 +1,5 @@
 // What `run`, `plan` and `uninstall` share: a loop over this host and a folder of manifests.
-import { openHost } from "../assemble.ts";
+import { type HostOptions, openHost } from "../assemble.ts";
 import type { Config } from "../config.ts";
 import { openFiles } from "../inputs/files.ts";
 import { createObjectStore } from "../inputs/objects.ts";
@@ -28,9 +28,9 @@ export interface Assembled {
 export async function assemble(
   config: Config,
   readObjects: (all: boolean) => Promise<Objects>,
-  announceFailed: (error: unknown) => void,
+  options: HostOptions,
 ): Promise<Assembled> {
-  const host = await openHost(config, announceFailed);
+  const host = await openHost(config, options);
   const contention = createContention(() => performance.now());
   const loop = createLoop({
     settings: config.settings,

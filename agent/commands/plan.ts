@@ -28,13 +28,12 @@ export async function plan(
 async function planHere(config: Config): Promise<Round> {
   const manifests = openManifests(config.manifests, () => {});
   try {
-    const { loop, host } = await assemble(
-      config,
-      (all) => manifests.read(all),
-      () => {},
-    );
-    host.close();
-    return await loop.round(new Set(DOMAINS), { write: false, allObjects: true });
+    const { loop, host } = await assemble(config, (all) => manifests.read(all), { writes: false });
+    try {
+      return await loop.round(new Set(DOMAINS), { write: false, allObjects: true });
+    } finally {
+      await host.close();
+    }
   } finally {
     manifests.close();
   }
@@ -82,12 +81,12 @@ function planAsJson({ outcome, snapshot }: Round): string {
 }
 
 /** Prints the facts of this host in the form that --host-facts reads. */
-export async function facts(
-  config: Pick<Config, "stateDirectory" | "iptablesBackend">,
-  print: (text: string) => void,
-): Promise<number> {
-  const host = await openHost(config, () => {});
-  host.close();
-  print(printFacts(await host.input.read(new Set(DOMAINS))));
+export async function facts(config: Config, print: (text: string) => void): Promise<number> {
+  const host = await openHost(config, { writes: false });
+  try {
+    print(printFacts(await host.input.read(new Set(DOMAINS))));
+  } finally {
+    await host.close();
+  }
   return 0;
 }

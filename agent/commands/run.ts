@@ -28,11 +28,11 @@ export async function runDaemon(config: Config): Promise<number> {
   const journal = createJournal(log);
   const wake = createWake();
   const manifests = openManifests(config.manifests, () => wake.because("objects"));
-  const { loop, host, contention } = await assemble(
-    config,
-    (all) => manifests.read(all),
-    (error) => log.warn({ error: String(error) }, "announcementFailed"),
-  );
+  const { loop, host, contention } = await assemble(config, (all) => manifests.read(all), {
+    writes: true,
+    announceFailed: (error) => log.warn({ error: String(error) }, "announcementFailed"),
+    northboundChanged: () => wake.because("northbound"),
+  });
   log.info(
     { node: config.settings.node, mode: config.settings.gatewayMode, iptables: host.iptablesBackend },
     "agentStarted",
@@ -90,7 +90,7 @@ export async function runDaemon(config: Config): Promise<number> {
   stopWatching();
   debug.close();
   manifests.close();
-  host.close();
+  await host.close();
   return 0;
 }
 
@@ -186,11 +186,7 @@ function watchHost(wake: Wake, log: Logger): () => void {
 export async function runOnce(config: Config, print: (text: string) => void): Promise<number> {
   const manifests = openManifests(config.manifests, () => {});
   try {
-    const { loop, host } = await assemble(
-      config,
-      (all) => manifests.read(all),
-      () => {},
-    );
+    const { loop, host } = await assemble(config, (all) => manifests.read(all), { writes: true });
     try {
       let dirty: ReadonlySet<Domain> = new Set(DOMAINS);
       for (let attempts = 0; attempts < 5; attempts++) {
@@ -203,7 +199,7 @@ export async function runOnce(config: Config, print: (text: string) => void): Pr
       print("the host did not come to rest: something undoes what was written\n");
       return 1;
     } finally {
-      host.close();
+      await host.close();
     }
   } finally {
     manifests.close();

@@ -3,12 +3,14 @@ import { ToolError } from "../../lib/exec/index.ts";
 import { openHost } from "../assemble.ts";
 import type { Config } from "../config.ts";
 import { DOMAINS } from "../inputs/host.ts";
+import { leaveNorthbound } from "../plan/parts/northbound/leave.ts";
 import { nothing } from "../plan/plan.ts";
 import { carryOut, type Failure, printSteps } from "../sync/round.ts";
 import { isAnswered } from "../telemetry/debug.ts";
 
 export async function uninstall(
-  config: Pick<Config, "stateDirectory" | "iptablesBackend" | "debugSocket">,
+  config: Config,
+  options: { readonly handBack: boolean },
   print: (text: string) => void,
 ): Promise<number> {
   if (await isAnswered(config.debugSocket)) {
@@ -20,14 +22,21 @@ export async function uninstall(
   // A set is released by the last rule that names it, hence the second look; only what fails then has failed.
   let failures: readonly Failure[] = [];
   for (const iptablesBackend of ["nft", "legacy", "nft"] as const) {
-    const host = await openHost({ ...config, iptablesBackend }, () => {});
-    host.close();
+    const host = await openHost({ ...config, iptablesBackend }, { writes: true });
     const facts = await host.input.read(new Set(DOMAINS)).catch((error: unknown) => {
       if (iptablesBackend === "legacy" && error instanceof ToolError) return undefined; // this host has no legacy tools
       throw error;
     });
-    if (facts === undefined) continue;
-    const outcome = await carryOut(host.backends, nothing, facts, { write: true, held: () => false });
+    if (facts === undefined) {
+      await host.close();
+      continue;
+    }
+    const plan = {
+      ...nothing,
+      northbound: leaveNorthbound(config.settings, facts.northbound, options.handBack),
+    };
+    const outcome = await carryOut(host.backends, plan, facts, { write: true, held: () => false });
+    await host.close();
     failures = outcome.failures;
     if (outcome.steps.length > 0) print(printSteps(outcome.steps));
   }

@@ -3,7 +3,9 @@
 import { parseSave, type Ruleset } from "../../lib/node-iptables/pure.ts";
 import type { HostFacts, SetFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
+import { NORTHBOUND_OFF } from "../model/northbound.ts";
 import { entriesOf, shardsFrom } from "../model/shards.ts";
+import { parseNorthbound, printNorthbound, type WrittenNorthbound } from "./northbound-text.ts";
 
 const FACTS_VERSION = 1;
 
@@ -25,6 +27,7 @@ export function printFacts(facts: HostFacts): string {
     nft: facts.nft.split("\n"),
     record: facts.record,
     announced: [...facts.announced].sort(byCodeUnit),
+    ...(facts.northbound.state === "off" ? {} : { northbound: printNorthbound(facts.northbound) }),
   };
   return `${JSON.stringify(value, undefined, 2)}\n`;
 }
@@ -45,6 +48,8 @@ interface WrittenFacts {
   readonly nft: readonly string[];
   readonly record: HostFacts["record"];
   readonly announced: readonly string[];
+  /** Missing where no database was given. */
+  readonly northbound?: WrittenNorthbound;
 }
 
 /** Throws an Error that says what is missing. */
@@ -70,6 +75,7 @@ export function parseFacts(text: string): HostFacts {
     nft: value.nft.join("\n"),
     record: value.record,
     announced: new Set(value.announced),
+    northbound: value.northbound === undefined ? NORTHBOUND_OFF : parseNorthbound(value.northbound),
   });
 }
 

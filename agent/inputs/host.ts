@@ -11,6 +11,7 @@ import type { IpSet } from "../../lib/node-iptables/pure.ts";
 import { announcedToken } from "../model/announced.ts";
 import type { Domain, HostFacts, IntentRecord, NetworkFacts, SetFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
+import type { NorthboundFacts } from "../model/northbound.ts";
 import { isOurChain, isOurSet, LEAK_TABLE } from "../model/owner.ts";
 import { holds, shardsFrom } from "../model/shards.ts";
 
@@ -20,9 +21,19 @@ export interface HostReaders {
   readonly ipset: Pick<Ipset, "save">;
   readonly nft: Pick<Nft, "listTable">;
   readonly readRecord: () => Promise<IntentRecord>;
+  /** `anew`: also what the database does not tell of by itself. */
+  readonly readNorthbound: (anew: boolean) => Promise<NorthboundFacts>;
 }
 
-export const DOMAINS: readonly Domain[] = ["network", "sysctls", "iptables", "sets", "nft", "record"];
+export const DOMAINS: readonly Domain[] = [
+  "network",
+  "sysctls",
+  "iptables",
+  "sets",
+  "nft",
+  "record",
+  "northbound",
+];
 
 export interface HostInput {
   /** Facts now, with these domains read anew; all of them the first time. Throws ToolError, ParseError. */
@@ -39,7 +50,7 @@ export function createHostInput(readers: HostReaders): HostInput {
     read: async (dirty) => {
       const known = facts;
       const wants = (domain: Domain) => known === undefined || dirty.has(domain);
-      const [network, ipv4, ipv6, sets, nft, record] = await Promise.all([
+      const [network, ipv4, ipv6, sets, nft, record, northbound] = await Promise.all([
         wants("network") ? readers.netlink.read() : known?.network,
         wants("iptables") ? readers.iptables.save(4, isOurChain) : known?.iptables[4],
         wants("iptables") ? readers.iptables.save(6, isOurChain) : known?.iptables[6],
@@ -50,8 +61,13 @@ export function createHostInput(readers: HostReaders): HostInput {
           ? readers.nft.listTable("inet", LEAK_TABLE).then((text) => normalizeTable(text ?? ""))
           : known?.nft,
         wants("record") ? readers.readRecord() : known?.record,
+        // Kept current by the server; when the record is in doubt too, everything is.
+        wants("northbound") ? readers.readNorthbound(wants("record")) : known?.northbound,
       ]);
-      const next = { network, sets, nft, record } as Pick<HostFacts, "network" | "sets" | "nft" | "record">;
+      const next = { network, sets, nft, record, northbound } as Pick<
+        HostFacts,
+        "network" | "sets" | "nft" | "record" | "northbound"
+      >;
       // Links come and go with their sysctls, so both are read together.
       const sysctls =
         known === undefined || wants("sysctls") || wants("network")

@@ -7,6 +7,7 @@ import type { Address } from "./ip.ts";
 import { enteredMarks, layoutOf, programmedMarks, type Traces } from "./marks.ts";
 import { lastOf } from "./memo.ts";
 import { neighbourProblems } from "./neighbours.ts";
+import { northboundProblems } from "./northbound-problems.ts";
 import type { EgressIP, Namespace, Node, Pod, Problem } from "./objects.ts";
 import { inOrder, selectFor } from "./selection.ts";
 import type { Settings } from "./settings.ts";
@@ -40,6 +41,7 @@ export function createBuild(): Build {
   const notHeldOf = lastOf(addressesNotHeld);
   const contestedOf = lastOf(contestedProblems);
   const neighboursOf = lastOf(neighbourProblems);
+  const northboundOf = lastOf(northboundProblems);
   let index: AddressIndex = NO_ADDRESSES;
   return (settings, objects, host) => {
     const layout = layoutFor(settings.markMask);
@@ -76,12 +78,15 @@ export function createBuild(): Build {
       exempt: exemptOf(settings, objects.nodes, network, record),
       notHeld: notHeldOf(egressIPs, held, objects.nodes),
       egressIPs,
+      nodes,
+      pods: objects.pods,
       problems: Object.freeze([
         ...objects.problems,
         ...(nodes.has(settings.node) ? [] : [unknownNode(settings.node)]),
         ...problems,
         ...contestedOf(index),
         ...neighboursOf(host.iptables, settings.markMask),
+        ...northboundOf(settings, host.northbound, held, nodes),
       ]),
     });
   };

@@ -3,6 +3,7 @@
 
 import type { Link, LinkAddress, Route, Rule } from "../../lib/netlink/pure.ts";
 import type { Ruleset } from "../../lib/node-iptables/pure.ts";
+import type { NorthboundFacts } from "./northbound.ts";
 import type { Shards } from "./shards.ts";
 
 /** One ipset of ours: header and members. Members are sharded since there is one per pod. */
@@ -37,6 +38,8 @@ export interface HostFacts {
   /** Our nft table as `nft list table` prints it, figures removed; "" when absent. */
   readonly nft: string;
   readonly record: IntentRecord;
+  /** OVN's northbound database; another object when something in it that concerns us is. */
+  readonly northbound: NorthboundFacts;
   /** Links that went down, came up or changed MAC since we last announced on them, and addresses announced on them. */
   readonly announced: ReadonlySet<string>;
 }

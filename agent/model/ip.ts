@@ -78,6 +78,17 @@ export function contains(cidr: Cidr, address: Address): boolean {
   );
 }
 
+/** The prefix with its host bits cleared, `10.244.0.0/16`. */
+export function formatPrefix({ network, length }: Cidr): string {
+  return `${network}/${length}`;
+}
+
+/** The address at this place of a prefix: place 2 of 10.244.1.0/24 is 10.244.1.2. Places of the last group or octet only. */
+export function addressAt({ family, network }: Cidr, place: number): Address {
+  if (family === 4) return printQuad(quadOf(network) + place);
+  return printGroups(groupsOf(network).map((group, at) => (at === 7 ? group + place : group)));
+}
+
 /**
  * The item whose prefix is the longest that contains `address`; of equally long ones the first in the list.
  */

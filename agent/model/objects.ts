@@ -31,6 +31,9 @@ export interface EgressIP {
   readonly podSelector: Selector;
 }
 
+/** The zone of nodes that share one central database. */
+export const GLOBAL_ZONE = "global";
+
 export interface Node {
   readonly kind: "Node";
   readonly name: string;
@@ -41,6 +44,12 @@ export interface Node {
   readonly hostCidrs: readonly Cidr[];
   /** `k8s.ovn.org/node-primary-ifaddr`, or the cloud's `egress-ipconfig[0]`; at most one per family. */
   readonly primary: readonly Cidr[];
+  /** `k8s.ovn.org/zone-name`: nodes of one zone share a northbound database; `global` where nothing is said. */
+  readonly zone: string;
+  /** `k8s.ovn.org/node-transit-switch-port-ifaddr`: where other zones reach it; at most one per family. */
+  readonly transit: readonly Cidr[];
+  /** `k8s.ovn.org/node-subnets`, entry `default`: its pods' networks. */
+  readonly podSubnets: readonly Cidr[];
   /** True when `primary` came from the cloud annotation: then nothing else can host (reference A.5 step 3). */
   readonly cloud: boolean;
 }

@@ -19,4 +19,10 @@ export interface Settings {
   readonly randomFully: boolean;
   /** Turn forwarding on where a link that hosts an egress IP has it off, and off again when it hosts none. */
   readonly manageForwarding: boolean;
+  /** external_ids value by which our northbound rows are told from everybody else's. */
+  readonly northboundOwner: string;
+  /** Take over the rows that OVN-Kubernetes wrote for egress IPs. */
+  readonly adopt: boolean;
+  /** The cluster gives each pod an SNAT row of its own on its gateway router (`--disable-snat-multiple-gws`). */
+  readonly snatPerPod: boolean;
 }

@@ -75,6 +75,31 @@ export function shardwise<V, R>(derive: (shard: Shard<V>) => R): (map: Shards<V>
   };
 }
 
+/**
+ * Derives something from each two shards that stand at the same place of two maps, and again only where one of the two is not
+ * the one of the last call. Two empty ones give `ofEmpty`.
+ */
+export function pairwise<A, B, R>(
+  ofEmpty: R,
+  derive: (a: Shard<A>, b: Shard<B>) => R,
+): (a: Shards<A>, b: Shards<B>) => readonly R[] {
+  let last:
+    | { readonly a: readonly Shard<A>[]; readonly b: readonly Shard<B>[]; readonly results: readonly R[] }
+    | undefined;
+  return ({ shards: a }, { shards: b }) => {
+    if (last?.a === a && last.b === b) return last.results;
+    const before = last;
+    const results = a.map((shard, index) => {
+      const other = b[index] as Shard<B>;
+      if (before !== undefined && before.a[index] === shard && before.b[index] === other)
+        return before.results[index] as R;
+      return shard.size === 0 && other.size === 0 ? ofEmpty : derive(shard, other);
+    });
+    last = { a, b, results };
+    return results;
+  };
+}
+
 /** One shard each, made from a map of the same cut. */
 export function fromShards<V>(shards: readonly Shard<V>[]): Shards<V> {
   return Object.freeze({ shards: shards.map((shard) => (shard.size === 0 ? EMPTY_SHARD : shard)) });

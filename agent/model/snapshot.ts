@@ -3,8 +3,9 @@ import type { AddressIndex } from "./address-index.ts";
 import type { HostFacts } from "./facts.ts";
 import type { Address, Family } from "./ip.ts";
 import type { MarkLayout } from "./marks.ts";
-import type { EgressIP, Problem } from "./objects.ts";
+import type { EgressIP, Node, Pod, Problem } from "./objects.ts";
 import type { Settings } from "./settings.ts";
+import type { Shards } from "./shards.ts";
 import type { KeptEntries } from "./unresolved.ts";
 
 /** An egress IP that this node is to give. */
@@ -44,5 +45,7 @@ export interface Snapshot {
   /** Addresses that any EgressIP asks for and this node does not hold: never ours to answer for. */
   readonly notHeld: ReadonlySet<Address>;
   readonly egressIPs: readonly EgressIP[];
+  readonly nodes: ReadonlyMap<string, Node>;
+  readonly pods: Shards<Pod>;
   readonly problems: readonly Problem[];
 }

@@ -22,7 +22,7 @@ export function createKept(): (
   return (pods, claims, sets) => (anyUnresolved(pods).includes(true) ? unclaimed(pods, claims, sets) : NONE);
 }
 
-function isUnresolved({ running, hostNetwork, addresses }: Pod): boolean {
+export function isUnresolved({ running, hostNetwork, addresses }: Pod): boolean {
   return addresses.length === 0 && running && !hostNetwork;
 }
 

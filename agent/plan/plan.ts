@@ -2,7 +2,8 @@
 
 import type { Route, Rule } from "../../lib/netlink/pure.ts";
 import type { WantedChain, WantedJump } from "../../lib/node-iptables/pure.ts";
-import type { Address, Family } from "../model/ip.ts";
+import type { Address, Cidr, Family } from "../model/ip.ts";
+import type { PerFamily, Row } from "../model/northbound.ts";
 import { emptyShards, type Shards } from "../model/shards.ts";
 
 export interface PlannedSet {
@@ -48,6 +49,31 @@ export interface Mark {
   readonly mask: number;
 }
 
+/** Rows for OVN's northbound database. */
+export interface PlannedNorthbound {
+  /** The node whose rows these are, and the name by which they are ours. */
+  readonly node: string;
+  readonly owner: string;
+  /** Its pods' networks: by them rows without a writer are told to be this node's. Empty where the zone is this node alone. */
+  readonly podNetworks: readonly Cidr[];
+  /** Nodes that exist: what others wrote is taken away by the one that leads. */
+  readonly nodes: ReadonlySet<string>;
+  /** Rows of single pod addresses. */
+  readonly pods: Shards<readonly Row[]>;
+  /** What the zone shares, for the one that leads. */
+  readonly shared: readonly Row[];
+  /** Addresses of this node's served pods, each with the keys of the pods that have it. */
+  readonly served: Shards<readonly string[]>;
+  /** The address that this node's hop to its own kernel is at, by family: rows with it wait until the kernel is ready. */
+  readonly kernelHop: PerFamily<Address>;
+  /** `NAMESPACE/NAME` of running pods whose address is not known for the moment: their rows stay. */
+  readonly unresolved: ReadonlySet<string>;
+  /** Where the cluster gives each pod an SNAT row of its own: addresses of this node's pods, and what they leave as without an egress IP. */
+  readonly snatPerPod:
+    | { readonly pods: Shards<readonly string[]>; readonly to: PerFamily<Address> }
+    | undefined;
+}
+
 export interface Plan {
   /** Path below /proc/sys to value. */
   readonly sysctls: Readonly<Record<string, string>>;
@@ -62,7 +88,22 @@ export interface Plan {
   /** Sources whose unmarked flows are ended when they are newly selected (`--existing-connections=cut`). */
   readonly cutUnmarked: boolean;
   readonly addresses: PlannedAddresses;
+  readonly northbound: PlannedNorthbound;
 }
+
+/** Wants no rows at all; says nothing of whose they are, so only an agent that knows its node takes any away. */
+const NO_ROWS: PlannedNorthbound = Object.freeze({
+  node: "",
+  owner: "",
+  podNetworks: Object.freeze([]),
+  nodes: new Set<string>(),
+  pods: emptyShards<readonly Row[]>(),
+  shared: Object.freeze([]),
+  served: emptyShards<readonly string[]>(),
+  kernelHop: Object.freeze({}),
+  unresolved: new Set<string>(),
+  snatPerPod: undefined,
+});
 
 const NO_RULES: PlannedIptables = Object.freeze({ chains: Object.freeze([]), jumps: Object.freeze([]) });
 
@@ -81,4 +122,5 @@ export const nothing: Plan = Object.freeze({
   marks: Object.freeze([]),
   cutUnmarked: false,
   addresses: Object.freeze({ hold: Object.freeze([]), notHeld: new Set<Address>() }),
+  northbound: NO_ROWS,
 });

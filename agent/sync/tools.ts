@@ -5,6 +5,7 @@ import type { Nft } from "../../lib/nftables/index.ts";
 import type { Ipset, Iptables } from "../../lib/node-iptables/index.ts";
 import type { IntentRecord } from "../model/facts.ts";
 import type { Announcer } from "./announcer.ts";
+import type { RowChange } from "./northbound/changes.ts";
 
 export interface Tools {
   readonly iptables: Pick<Iptables, "restore">;
@@ -13,6 +14,12 @@ export interface Tools {
   readonly nft: Pick<Nft, "apply">;
   readonly conntrack: Pick<Conntrack, "deleteByMark" | "deleteBySource">;
   readonly announcer: Announcer;
+  readonly northbound: {
+    /** All of it or nothing, in one transaction. Throws what the session throws. */
+    commit(changes: readonly RowChange[]): Promise<void>;
+    /** Whether a node without a Node object has been away long enough for its rows to be taken away. */
+    isGone(node: string): boolean;
+  };
   /** Writes the state file: whole, then renamed over the old one. */
   writeRecord(record: IntentRecord): Promise<void>;
   /** Writes below /proc/sys. */

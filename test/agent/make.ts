@@ -4,6 +4,7 @@
 import type { Objects } from "../../agent/model/build.ts";
 import { type HostFacts, type NetworkFacts, NOTHING_RECORDED } from "../../agent/model/facts.ts";
 import { type Cidr, familyOf, parseCidr } from "../../agent/model/ip.ts";
+import { NORTHBOUND_OFF } from "../../agent/model/northbound.ts";
 import type { EgressIP, KubernetesObject, Namespace, Node, Pod } from "../../agent/model/objects.ts";
 import { keyOf } from "../../agent/model/objects.ts";
 import type { Settings } from "../../agent/model/settings.ts";
@@ -28,6 +29,9 @@ export const settings: Settings = Object.freeze({
   existingConnections: "keep",
   randomFully: false,
   manageForwarding: false,
+  northboundOwner: "egressip-agent",
+  adopt: false,
+  snatPerPod: false,
 });
 
 type Made<T extends KubernetesObject> = Partial<Omit<T, "kind">>;
@@ -63,6 +67,9 @@ export function node(name: string, of: Made<Node> = {}): Node {
     internalAddresses: [],
     hostCidrs: [],
     primary: [],
+    zone: "global",
+    transit: [],
+    podSubnets: [],
     cloud: false,
     ...of,
   });
@@ -175,6 +182,7 @@ export const bareHost: HostFacts = Object.freeze({
   nft: "",
   record: NOTHING_RECORDED,
   announced: new Set<string>(),
+  northbound: NORTHBOUND_OFF,
 });
 
 export const node1: Node = node("node1", {

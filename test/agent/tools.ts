@@ -1,5 +1,6 @@
 // Tools for tests of the agent: they note every write as text, and fail where a test says so. Nothing is carried out.
 import type { AnnounceChange } from "../../agent/sync/announce.ts";
+import { printChange } from "../../agent/sync/northbound/print.ts";
 import type { Tools } from "../../agent/sync/tools.ts";
 
 export interface RecordingTools extends Tools {
@@ -51,6 +52,10 @@ export function recordingTools(): RecordingTools {
         if (announcements.length > 0) writes.push(`hush: ${tokens(announcements)}`);
       },
       close: () => {},
+    },
+    northbound: {
+      commit: (changes) => write("northbound", changes.map(printChange).join("\n")),
+      isGone: () => false,
     },
     writeRecord: (record) => write("record", JSON.stringify(record)),
     writeSysctl: (path, value) => write("sysctl", `${path}=${value}`),

@@ -16,7 +16,7 @@ const manifests = openManifests(config.manifests, () => {});
 const readStart = performance.now();
 const objects = await manifests.read(true);
 const readObjects = performance.now() - readStart;
-const host = await openHost(config, () => {});
+const host = await openHost(config, { writes: true });
 
 async function establish(): Promise<{
   readonly readHost: number;
@@ -53,7 +53,7 @@ if (process.argv[2] === "warm") {
   await host.input.read(new Set(DOMAINS));
 }
 const { readHost, toVerified, steps } = await establish();
-host.close();
+await host.close();
 manifests.close();
 process.stdout.write(
   JSON.stringify({ readObjects, readHost, toVerified, rss: process.memoryUsage.rss() / 1048576, steps }),

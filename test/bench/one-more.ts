@@ -12,11 +12,7 @@ const [pods = 0, egressIPs = 0, times = 0] = process.argv.slice(2).map(Number);
 const config = parseConfig(gather({}, process.env));
 let changed = (): void => {};
 const manifests = openManifests(config.manifests, () => changed());
-const { loop, host } = await assemble(
-  config,
-  (all) => manifests.read(all),
-  () => {},
-);
+const { loop, host } = await assemble(config, (all) => manifests.read(all), { writes: true });
 let dirty: ReadonlySet<Domain> = new Set(DOMAINS);
 do {
   await loop.round(dirty, { write: true, allObjects: true });
@@ -45,6 +41,6 @@ for (let i = 0; i < times; i++) {
     cpu: (used.user + used.system) / 1000,
   });
 }
-host.close();
+await host.close();
 manifests.close();
 process.stdout.write(JSON.stringify(costs));

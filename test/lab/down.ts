@@ -5,12 +5,17 @@ import { namespaceOf, places } from "./topology.ts";
 
 /** Those namespaces of the lab that exist, by their exact names: `eip` is not `eip-7`. */
 export async function namespacesOf(prefix: string): Promise<string[]> {
-  const { stdout } = await run("ip", ["netns", "list"]);
-  const present = new Set(stdout.split("\n").map((line) => line.split(" ")[0] ?? ""));
+  const present = new Set(await allNamespaces());
   return places.map((place) => namespaceOf(prefix, place)).filter((name) => present.has(name));
 }
 
-async function processesIn(namespace: string): Promise<number[]> {
+/** Every named namespace of the machine. */
+export async function allNamespaces(): Promise<string[]> {
+  const { stdout } = await run("ip", ["netns", "list"]);
+  return stdout.split("\n").map((line) => line.split(" ")[0] ?? "");
+}
+
+export async function processesIn(namespace: string): Promise<number[]> {
   const { stdout } = await run("ip", ["netns", "pids", namespace]);
   return stdout.split("\n").filter(Boolean).map(Number);
 }
@@ -37,8 +42,13 @@ function kill(pid: number): void {
 /** Nothing to do is fine. Returns the names of the namespaces that were removed. */
 export async function takeDown(prefix: string): Promise<readonly string[]> {
   const names = await namespacesOf(prefix);
+  await removeNamespaces(names);
+  return names;
+}
+
+/** With everything that runs in them. */
+export async function removeNamespaces(names: readonly string[]): Promise<void> {
   await Promise.all(names.map(endProcesses));
   const input = names.map((name) => `netns del ${name}\n`).join("");
   if (names.length > 0) await run("ip", ["-batch", "-"], { input });
-  return names;
 }

@@ -79,16 +79,21 @@ async function untilLinksAreUp(namespace: string): Promise<void> {
   }
 }
 
-async function ipBatch(args: readonly string[], lines: readonly string[]): Promise<void> {
+export async function ipBatch(args: readonly string[], lines: readonly string[]): Promise<void> {
   await run("ip", [...args, "-batch", "-"], { input: `${lines.join("\n")}\n` });
 }
 
-async function inside(namespace: string, command: string, args: string[], input: string): Promise<void> {
+export async function inside(
+  namespace: string,
+  command: string,
+  args: string[],
+  input: string,
+): Promise<void> {
   await run("ip", ["netns", "exec", namespace, command, ...args], { input });
 }
 
 /** Through a shell's redirections: a bare image has no sysctl command. */
-async function setSysctls(namespace: string, values: readonly [string, number][]): Promise<void> {
+export async function setSysctls(namespace: string, values: readonly [string, number][]): Promise<void> {
   const lines = values.map(([name, value]) => `echo ${value} >/proc/sys/${name.replaceAll(".", "/")}`);
   await inside(namespace, "sh", ["-e"], `${lines.join("\n")}\n`);
 }
@@ -100,14 +105,13 @@ async function addStrangers(node: NodeName, namespace: string, backend: Backend)
   }
 }
 
-interface Server {
-  readonly place: Place;
+export interface Server {
   readonly name: string;
   readonly ports: readonly number[];
   readonly addresses: readonly string[];
 }
 
-function servers(): Server[] {
+function servers(): (Server & { readonly place: Place })[] {
   const both = (addresses: { readonly 4: string; readonly 6: string }) => [addresses[4], addresses[6]];
   return [
     ...(["ext", "sec"] as const).map((place) => ({
@@ -132,7 +136,7 @@ function servers(): Server[] {
 }
 
 /** Outlives this process; `down` finds it by its namespace. Resolves when it listens. */
-async function startServer(namespace: string, { name, ports, addresses }: Server): Promise<void> {
+export async function startServer(namespace: string, { name, ports, addresses }: Server): Promise<void> {
   const args = [serverScript, name, ports.join(","), String(serverPort), ...addresses];
   const child = spawn("ip", ["netns", "exec", namespace, "perl", ...args], {
     detached: true,

@@ -26,7 +26,7 @@ export interface LabOptions {
 }
 
 // 02 = locally administered; `near` is the end in the fabric or outside, `far` the node's or pod's.
-function mac(segment: number, port: number, end: "near" | "far"): string {
+export function mac(segment: number, port: number, end: "near" | "far"): string {
   const octets = [0x02, 0xe1, 0, segment, port, end === "near" ? 1 : 2];
   return octets.map((octet) => octet.toString(16).padStart(2, "0")).join(":");
 }
@@ -51,16 +51,32 @@ export function links(namespace: (place: Place) => string): [Place, string[]][] 
     ...nodeNames.map((node, at) => veth(legOf(node), "ovn-k8s-mp0", namespace(node), 0, at + 1)),
     ...podNames.map((pod, at) => veth(pod, "eth0", namespace(pod), 1, at + 1)),
   ];
-  const lan = (place: OutsideName, segment: number): [Place, string[]] => [
-    place,
-    [
-      // The server is on a port of the switch, not on the switch: a bridge's own carrier comes up to 1 s late.
-      `link add switch index 10 address ${mac(segment, 0, "near")} type bridge stp_state 0 mcast_snooping 0`,
-      veth("port", "lan", namespace(place), segment, 100),
-      ...nodeNames.map((node, at) => veth(node, outside[place].link, namespace(node), segment, at + 1)),
-    ],
+  return [
+    ["fabric", fabric],
+    ["ext", outsideLinks("ext", nodeNames, namespace)],
+    ["sec", outsideLinks("sec", nodeNames, namespace)],
   ];
-  return [["fabric", fabric], lan("ext", 2), lan("sec", 3)];
+}
+
+/** In MAC addresses of the links into a network outside. */
+export const segmentOf = { ext: 2, sec: 3 } as const satisfies Record<OutsideName, number>;
+
+/** The same of the server's own link. */
+export const serverPortNumber = 100;
+
+/** A network outside: a switch, the server's link to it and a port of its name for each node. */
+export function outsideLinks<Node extends string>(
+  place: OutsideName,
+  nodes: readonly Node[],
+  namespace: (place: OutsideName | Node) => string,
+): string[] {
+  const segment = segmentOf[place];
+  return [
+    // The server is on a port of the switch, not on the switch: a bridge's own carrier comes up to 1 s late.
+    `link add switch index 10 address ${mac(segment, 0, "near")} type bridge stp_state 0 mcast_snooping 0`,
+    veth("port", "lan", namespace(place), segment, serverPortNumber),
+    ...nodes.map((node, at) => veth(node, outside[place].link, namespace(node), segment, at + 1)),
+  ];
 }
 
 // The machine's own values are inherited by new namespaces, some of them; so each one that matters is said.
@@ -93,13 +109,17 @@ const answeringForPods = [
 ] as const;
 
 /** Sysctls as [name, value]; set before any link is made. */
-export function sysctls(place: Place, { rpFilter }: LabOptions): [string, number][] {
-  const extra: (readonly [string, number])[] =
-    place === "fabric"
-      ? [...forwarding, ...answeringForPods]
-      : place in nodes
-        ? [...forwarding, ["net.ipv4.conf.*.rp_filter", rpFilter]]
-        : [];
+export function sysctls(place: Place, { rpFilter }: Pick<LabOptions, "rpFilter">): [string, number][] {
+  if (place === "fabric") return sysctlsWith([...forwarding, ...answeringForPods]);
+  return place in nodes ? nodeSysctls(rpFilter) : sysctlsWith([]);
+}
+
+export function nodeSysctls(rpFilter: LabOptions["rpFilter"]): [string, number][] {
+  return sysctlsWith([...forwarding, ["net.ipv4.conf.*.rp_filter", rpFilter]]);
+}
+
+/** What is said everywhere, and more. */
+export function sysctlsWith(extra: readonly (readonly [string, number])[]): [string, number][] {
   return [...everywhere, ...extra].flatMap(([name, value]): [string, number][] =>
     name.includes("*")
       ? ["all", "default"].map((scope) => [name.replace("*", scope), value])
@@ -133,12 +153,12 @@ function podBatch(pod: PodName): string[] {
   ];
 }
 
-function outsideBatch(place: OutsideName): string[] {
+export function outsideBatch(place: OutsideName, nodes: readonly string[]): string[] {
   const plan = outside[place];
   return [
     "link set lo up",
     "link set switch up",
-    ...["port", ...nodeNames].flatMap((port) => [`link set ${port} master switch`, `link set ${port} up`]),
+    ...["port", ...nodes].flatMap((port) => [`link set ${port} master switch`, `link set ${port} up`]),
     ...address(plan.server, subnet, "lan"),
     // Deprecated, so that what is started here comes from the server's address.
     ...address(plan.gateway, subnet, "lan").map((line) =>
@@ -154,5 +174,5 @@ export function batch(place: Place): string[] {
   if (place === "fabric") return fabricBatch();
   if (place in nodes) return nodeBatch(place as NodeName);
   if (place in pods) return podBatch(place as PodName);
-  return outsideBatch(place as OutsideName);
+  return outsideBatch(place as OutsideName, nodeNames);
 }

@@ -28,7 +28,7 @@ async function answer({ id, command, flags }: Question): Promise<Reply> {
       plan: () => plan(config, { output: "text" }, print),
       run: () => runOnce(config, print),
       facts: () => facts(config, print),
-      uninstall: () => uninstall(config, print),
+      uninstall: () => uninstall(config, { handBack: false }, print),
     };
     return { id, status: await run[command](), text };
   } catch (error) {

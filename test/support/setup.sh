@@ -22,6 +22,7 @@ missing_packages() {
   has nft || echo nftables
   has conntrack || echo conntrack
   has tcpdump || echo tcpdump
+  has ethtool || echo ethtool
   has_perl || echo perl
 }
 

@@ -9,7 +9,7 @@ import {
   parseCidr,
   sortedAddresses,
 } from "../ip.ts";
-import type { Node } from "../objects.ts";
+import { GLOBAL_ZONE, type Node } from "../objects.ts";
 import {
   annotationPath,
   describe,
@@ -24,6 +24,9 @@ import { type Meta, uidAt } from "./meta.ts";
 
 const hostCidrsKey = "k8s.ovn.org/host-cidrs";
 const primaryKey = "k8s.ovn.org/node-primary-ifaddr";
+const zoneKey = "k8s.ovn.org/zone-name";
+const transitKey = "k8s.ovn.org/node-transit-switch-port-ifaddr";
+const subnetsKey = "k8s.ovn.org/node-subnets";
 const cloudKey = "cloud.network.openshift.io/egress-ipconfig";
 
 export function decodeNode(raw: Raw, meta: Meta, report: Report): Node {
@@ -38,8 +41,39 @@ export function decodeNode(raw: Raw, meta: Meta, report: Report): Node {
     internalAddresses: internalAddressesAt(addresses, report),
     hostCidrs: hostCidrsAt(annotations, report),
     primary: cloud ? cloudPrimaryAt(annotations, report) : primaryAt(annotations, report),
+    zone: zoneAt(annotations, report),
+    transit: transitAt(annotations, report),
+    podSubnets: podSubnetsAt(annotations, report),
     cloud,
   };
+}
+
+function zoneAt(annotations: Raw, report: Report): string {
+  const zone = annotations[zoneKey];
+  if (typeof zone === "string" && zone !== "") return zone;
+  if (zone !== undefined) report(annotationPath(zoneKey), `must be a name, not ${describe(zone)}`);
+  return GLOBAL_ZONE;
+}
+
+function transitAt(annotations: Raw, report: Report): readonly Cidr[] {
+  const path = annotationPath(transitKey);
+  return familyPairAt(jsonAt(annotations[transitKey], path, report), path, report);
+}
+
+/** `{"default":["10.244.1.0/24","fd00:10:244:1::/64"]}`, or one text where there is one. */
+function podSubnetsAt(annotations: Raw, report: Report): readonly Cidr[] {
+  const path = annotationPath(subnetsKey);
+  const raw = jsonAt(annotations[subnetsKey], path, report);
+  if (raw === undefined) return Object.freeze([]);
+  const { default: own } = objectAt(raw, path, report, "required");
+  const found: Cidr[] = [];
+  const listed = typeof own === "string" ? [own] : listAt(own, `${path}.default`, report);
+  for (const [at, item] of listed.entries()) {
+    const cidr = typeof item === "string" ? parseCidr(item) : undefined;
+    if (cidr === undefined) report(`${path}.default[${at}]`, `must be a network, not ${describe(item)}`);
+    else found.push(Object.freeze(cidr));
+  }
+  return Object.freeze(found);
 }
 
 function internalAddressesAt(raw: unknown, report: Report): readonly Address[] {

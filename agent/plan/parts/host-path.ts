@@ -13,8 +13,11 @@ import { markRules } from "./mark.ts";
 import { exemptSetsOf, servedEntries, withKept } from "./sets.ts";
 import { snatRules } from "./snat.ts";
 
+/** What of a Plan is this host's own. */
+export type HostPath = Omit<Plan, "northbound">;
+
 /** `through` says which held egress IPs use the host path in this mode. */
-export function createHostPath(through: (held: Held) => boolean): (snapshot: Snapshot) => Plan {
+export function createHostPath(through: (held: Held) => boolean): (snapshot: Snapshot) => HostPath {
   const heldHere = lastOf((held: readonly Held[]) => Object.freeze(held.filter(through)));
   const entriesOf = servedEntries();
   const keeping = lastOf(withKept);
@@ -60,7 +63,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
       snapshot.kept,
     );
     const idle = held.length === 0 && isEmpty(served[4]) && isEmpty(served[6]);
-    if (idle) return { ...nothing, addresses: addresses(held, snapshot.notHeld) };
+    if (idle) return { ...NOTHING_HERE, addresses: addresses(held, snapshot.notHeld) };
     return {
       sysctls: sysctls(settings, held),
       sets: { ...setsOf(snapshot.exempt), served },
@@ -74,6 +77,8 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
     };
   };
 }
+
+const { northbound: _, ...NOTHING_HERE } = nothing;
 
 /**
  * Replies come in by a link that is not main's way to the sender. `src_valid_mark` lets the reverse path look-up use the

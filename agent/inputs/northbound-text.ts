@@ -1,0 +1,71 @@
+// The northbound facts as plain JSON and back, part of what `facts` prints and `plan --host-facts` reads. Pure.
+import type { FoundRow, NorthboundFacts, Topology } from "../model/northbound.ts";
+import { entriesOf, type Shards, shardsFrom } from "../model/shards.ts";
+
+type Entries<V> = Readonly<Record<string, V>>;
+
+export interface WrittenNorthbound {
+  readonly state: NorthboundFacts["state"];
+  readonly leads: boolean;
+  readonly topology: {
+    readonly [K in keyof Topology]: Topology[K] extends ReadonlyMap<string, infer V>
+      ? Entries<V>
+      : Topology[K];
+  };
+  readonly pods: Entries<readonly FoundRow[]>;
+  readonly shared: readonly FoundRow[];
+  readonly served: readonly string[];
+  readonly writers: Entries<number>;
+  readonly foreign: number;
+  readonly nodeSnats: Entries<readonly string[]>;
+}
+
+export function printNorthbound(facts: NorthboundFacts): WrittenNorthbound {
+  const { state, leads, topology, shared, foreign } = facts;
+  return {
+    state,
+    leads,
+    topology: {
+      routers: Object.fromEntries(topology.routers),
+      switches: Object.fromEntries(topology.switches),
+      gateways: Object.fromEntries(topology.gateways),
+      outside: Object.fromEntries(topology.outside),
+      management: topology.management,
+      join: topology.join,
+      sourceRoutes: Object.fromEntries(topology.sourceRoutes),
+    },
+    pods: sortedEntries(facts.pods),
+    shared,
+    served: Object.keys(sortedEntries(facts.served)),
+    writers: Object.fromEntries(facts.writers),
+    foreign,
+    nodeSnats: sortedEntries(facts.nodeSnats),
+  };
+}
+
+export function parseNorthbound(written: WrittenNorthbound): NorthboundFacts {
+  const { state, leads, topology, shared, foreign } = written;
+  return Object.freeze({
+    state,
+    leads,
+    topology: {
+      routers: new Map(Object.entries(topology.routers)),
+      switches: new Map(Object.entries(topology.switches)),
+      gateways: new Map(Object.entries(topology.gateways)),
+      outside: new Map(Object.entries(topology.outside)),
+      management: topology.management,
+      join: topology.join,
+      sourceRoutes: new Map(Object.entries(topology.sourceRoutes)),
+    },
+    pods: shardsFrom(Object.entries(written.pods)),
+    shared,
+    served: shardsFrom(written.served.map((address) => [address, true as const])),
+    writers: new Map(Object.entries(written.writers)),
+    foreign,
+    nodeSnats: shardsFrom(Object.entries(written.nodeSnats)),
+  });
+}
+
+function sortedEntries<V>(shards: Shards<V>): Entries<V> {
+  return Object.fromEntries([...entriesOf(shards)].sort(([a], [b]) => (a < b ? -1 : 1)));
+}

@@ -1,0 +1,117 @@
+// How rows of egress IPs are named in the northbound database: the reference's scheme (sections B.1, B.2), with an owner. Pure.
+import type { Family } from "./ip.ts";
+
+export const OWNER_KEY = "k8s.ovn.org/owner-controller";
+export const TYPE_KEY = "k8s.ovn.org/owner-type";
+export const NAME_KEY = "k8s.ovn.org/name";
+export const ID_KEY = "k8s.ovn.org/id";
+/** Whose agent wrote the row: with one database for all nodes nobody takes away what is another node's. */
+export const NODE_KEY = "egressip-agent/node";
+
+/** The owner under which OVN-Kubernetes itself writes these rows, those of user-defined networks too. */
+export const REFERENCE_OWNER = "default-network-controller";
+export const OWNER_TYPE = "EgressIP";
+const NETWORK = "default";
+
+export type IpFamily = "ip4" | "ip6" | "ip";
+
+export interface Ids {
+  readonly owner: string;
+  /** None for what all nodes of a zone share: whoever leads then, it stays the same row. */
+  readonly node?: string;
+}
+
+function writtenBy({ owner, node }: Ids): Readonly<Record<string, string>> {
+  const ids = { [OWNER_KEY]: owner, [TYPE_KEY]: OWNER_TYPE };
+  return node === undefined ? ids : { ...ids, [NODE_KEY]: node };
+}
+
+/** Ids of a policy or QoS row: the latter are built as if they were policies (quirk of the reference, part of the contract). */
+export function policyIds(
+  of: Ids,
+  priority: number,
+  name: string,
+  family: IpFamily,
+): Readonly<Record<string, string>> {
+  return {
+    ...writtenBy(of),
+    [ID_KEY]: [of.owner, OWNER_TYPE, priority, name, family, NETWORK].join(":"),
+    [NAME_KEY]: name,
+    "ip-family": family,
+    network: NETWORK,
+    priority: String(priority),
+  };
+}
+
+/** NAT rows carry no network. */
+export function natIds(of: Ids, name: string, family: IpFamily): Readonly<Record<string, string>> {
+  return {
+    ...writtenBy(of),
+    [ID_KEY]: [of.owner, OWNER_TYPE, name, family].join(":"),
+    [NAME_KEY]: name,
+    "ip-family": family,
+  };
+}
+
+/** A route carries no ids in the reference; ours does, since nothing else would tell uninstall whose it is. */
+export function routeIds(of: Ids): Readonly<Record<string, string>> {
+  return writtenBy(of);
+}
+
+export interface AddressSetName {
+  readonly name: string;
+  readonly ids: Readonly<Record<string, string>>;
+}
+
+export type OwnSet = "node-ips" | "egressip-served-pods";
+
+export function addressSet(owner: string, set: OwnSet, family: Family): AddressSetName {
+  return named(owner, OWNER_TYPE, [set, `v${family}`, NETWORK], {
+    [NAME_KEY]: set,
+    "ip-family": `v${family}`,
+    network: NETWORK,
+  });
+}
+
+/** Another feature's set, which the exemptions name as well: its rows are only made to exist. */
+export function egressServiceSet(family: Family): AddressSetName {
+  const set = "egresssvc-served-pods";
+  return named(REFERENCE_OWNER, "EgressService", [set, `v${family}`], {
+    [NAME_KEY]: set,
+    "ip-family": `v${family}`,
+  });
+}
+
+function named(
+  owner: string,
+  type: string,
+  keys: readonly string[],
+  ids: Readonly<Record<string, string>>,
+): AddressSetName {
+  const id = [owner, type, ...keys].join(":");
+  return {
+    name: `a${fnv1a64(id)}`,
+    ids: { ...ids, [ID_KEY]: id, [OWNER_KEY]: owner, [TYPE_KEY]: type },
+  };
+}
+
+/** FNV-1a over the id, which is ASCII, 64 bits, in decimal: what a set is called where matches refer to it. */
+function fnv1a64(text: string): bigint {
+  let hash = 0xcbf29ce484222325n;
+  for (let at = 0; at < text.length; at++)
+    hash = ((hash ^ BigInt(text.charCodeAt(at))) * 0x100000001b3n) & 0xffffffffffffffffn;
+  return hash;
+}
+
+/** `egressip-prod_shop/web-0`; names of objects cannot hold the divider. */
+export function podRowName(
+  egressIP: string,
+  pod: { readonly namespace: string; readonly name: string },
+): string {
+  return `${egressIP}_${pod.namespace}/${pod.name}`;
+}
+
+/** `shop/web-0` of `egressip-prod_shop/web-0`. */
+export function podOfRowName(name: string): string {
+  return name.slice(name.indexOf("_") + 1);
+}

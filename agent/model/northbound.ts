@@ -1,0 +1,100 @@
+// What OVN's northbound database says, as far as egress IPs go: routers and addresses to plan with, and the rows that are there.
+// Table and column names are the schema's (ovn-nb(5)). Pure types, and the empty value.
+import type { Address, Family } from "./ip.ts";
+import { emptyShards, type Shards } from "./shards.ts";
+
+export type RowTable =
+  | "Logical_Router_Policy"
+  | "NAT"
+  | "QoS"
+  | "Logical_Router_Static_Route"
+  | "Address_Set";
+
+/** A column as rows here need it: sets of text sorted, maps as records. */
+export type ColumnValue = number | string | readonly string[] | Readonly<Record<string, string>>;
+
+/** One row as it should be or is, but for what nobody here looks at. */
+export interface Row {
+  readonly table: RowTable;
+  /** Names of the routers or switches that refer to it, sorted; none for a row of a root table. */
+  readonly on: readonly string[];
+  readonly columns: Readonly<Record<string, ColumnValue>>;
+  /** external_ids by which it is told whose it is and what for. */
+  readonly ids: Readonly<Record<string, string>>;
+}
+
+export interface FoundRow extends Row {
+  readonly uuid: string;
+}
+
+/** At most one address per family. */
+export type PerFamily<T> = { readonly [F in Family]?: T };
+
+/** The parts of the logical network that next hops and parents are taken from. */
+export interface Topology {
+  /** Logical routers and switches by name, to their row's uuid. */
+  readonly routers: ReadonlyMap<string, string>;
+  readonly switches: ReadonlyMap<string, string>;
+  /** Join-side addresses of `GR_NODE` by node: networks of its port `rtoj-GR_NODE`. */
+  readonly gateways: ReadonlyMap<string, PerFamily<Address>>;
+  /** Outside addresses of `GR_NODE` by node: networks of its port `rtoe-GR_NODE`. */
+  readonly outside: ReadonlyMap<string, PerFamily<Address>>;
+  /** Addresses of the own node's management port `k8s-NODE`. */
+  readonly management: PerFamily<Address>;
+  /** Join networks, from the port `rtoj-ovn_cluster_router`. */
+  readonly join: PerFamily<string>;
+  /** `src-ip` routes that are not ours: prefix to next hop. */
+  readonly sourceRoutes: ReadonlyMap<string, string>;
+}
+
+export interface NorthboundFacts {
+  /**
+   *     off      no database was given
+   *     current  as the database is now, and this node's lock is ours
+   *     waiting  as the database is now, and another agent has this node's lock
+   *     stale    not connected, or not read yet: what is here is what was last known
+   */
+  readonly state: "off" | "current" | "waiting" | "stale";
+  /** Whether this agent holds the lock of its zone: it writes the rows that all nodes of the zone share. */
+  readonly leads: boolean;
+  readonly topology: Topology;
+  /** Rows of single pod addresses that are ours, or the reference's where we adopt, by that address; "" where there is none. */
+  readonly pods: Shards<readonly FoundRow[]>;
+  /** All other rows of egress IPs that are ours, or the reference's where we adopt. */
+  readonly shared: readonly FoundRow[];
+  /** Members of the sets of served pods that are ours, of both families. */
+  readonly served: Shards<true>;
+  /** Nodes whose agents wrote rows here, and how many; "" for rows that do not say. */
+  readonly writers: ReadonlyMap<string, number>;
+  /** Rows that the reference wrote for egress IPs and that we leave alone. */
+  readonly foreign: number;
+  /** SNAT rows on own gateway router that give single pod addresses the node's address: pod address to the rows' uuids. */
+  readonly nodeSnats: Shards<readonly string[]>;
+}
+
+/** No database was given: nothing of it is looked at or written. */
+export const NORTHBOUND_OFF: NorthboundFacts = Object.freeze({
+  state: "off",
+  leads: false,
+  topology: Object.freeze({
+    routers: new Map(),
+    switches: new Map(),
+    gateways: new Map(),
+    outside: new Map(),
+    management: Object.freeze({}),
+    join: Object.freeze({}),
+    sourceRoutes: new Map(),
+  }),
+  pods: emptyShards<readonly FoundRow[]>(),
+  shared: Object.freeze([]),
+  served: emptyShards<true>(),
+  writers: new Map(),
+  foreign: 0,
+  nodeSnats: emptyShards<readonly string[]>(),
+});
+
+export const CLUSTER_ROUTER = "ovn_cluster_router";
+
+export function gatewayRouter(node: string): string {
+  return `GR_${node}`;
+}

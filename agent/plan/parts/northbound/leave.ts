@@ -1,0 +1,85 @@
+// What this node wants of the northbound database when the agent goes for good: nothing, or its rows in other hands. Pure.
+import { type Cidr, parseCidr } from "../../../model/ip.ts";
+import type { FoundRow, NorthboundFacts, Row } from "../../../model/northbound.ts";
+import {
+  addressSet,
+  ID_KEY,
+  NODE_KEY,
+  OWNER_KEY,
+  type OwnSet,
+  REFERENCE_OWNER,
+} from "../../../model/northbound-ids.ts";
+import type { Settings } from "../../../model/settings.ts";
+import { entriesOf, shardsFrom, withEntries } from "../../../model/shards.ts";
+import { nothing, type PlannedNorthbound } from "../../plan.ts";
+
+/** With `handBack` rows stay as they are and become OVN-Kubernetes', which then goes on with them without a gap. */
+export function leaveNorthbound(
+  { node, northboundOwner: owner }: Pick<Settings, "node" | "northboundOwner">,
+  found: NorthboundFacts,
+  handBack: boolean,
+): PlannedNorthbound {
+  const others = [...found.writers.keys()].filter((writer) => writer !== node && writer !== "");
+  const own = [...entriesOf(found.pods)].flatMap(([address, rows]) => {
+    const mine = rows.filter(({ ids }) => (ids[NODE_KEY] ?? node) === node);
+    return mine.length === 0 ? [] : [[address, mine] as const];
+  });
+  const leaving: PlannedNorthbound = {
+    ...nothing.northbound,
+    node,
+    owner,
+    // Without manifests nobody can say which pods' networks are this node's: its own rows can.
+    podNetworks: others.length === 0 ? [] : own.flatMap(([address]) => wholeAddress(address)),
+    nodes: new Set(others),
+  };
+  if (!handBack) return leaving;
+  const renames = setRenames(owner);
+  return {
+    ...leaving,
+    owner: REFERENCE_OWNER,
+    pods: shardsFrom(own.map(([address, rows]) => [address, rows.map((row) => handOver(row, renames))])),
+    // What others still use is theirs as well, and goes with the last of them.
+    shared: others.length > 0 ? [] : found.shared.map((row) => handOver(row, renames)),
+    served: withEntries(
+      leaving.served,
+      [...entriesOf(found.served)].map(([address]) => [address, [address]] as const),
+    ),
+  };
+}
+
+function wholeAddress(address: string): readonly Cidr[] {
+  const cidr = parseCidr(`${address}/${address.includes(":") ? 128 : 32}`);
+  return cidr === undefined ? [] : [cidr];
+}
+
+/** Names of sets are made from their owner, so both they and the matches that say them change. */
+function setRenames(owner: string): ReadonlyMap<string, string> {
+  const sets: readonly OwnSet[] = ["node-ips", "egressip-served-pods"];
+  return new Map(
+    sets.flatMap((set) =>
+      ([4, 6] as const).map((family) => [
+        addressSet(owner, set, family).name,
+        addressSet(REFERENCE_OWNER, set, family).name,
+      ]),
+    ),
+  );
+}
+
+function handOver({ uuid: _, ...row }: FoundRow, renames: ReadonlyMap<string, string>): Row {
+  const owner = row.ids[OWNER_KEY] ?? "";
+  const id = row.ids[ID_KEY];
+  const renamed = (text: string) =>
+    [...renames].reduce((renaming, [from, to]) => renaming.replaceAll(from, to), text);
+  const columns = Object.fromEntries(
+    Object.entries(row.columns).map(([column, value]) => [
+      column,
+      typeof value === "string" && (column === "match" || column === "name") ? renamed(value) : value,
+    ]),
+  );
+  const ids = {
+    ...row.ids,
+    [OWNER_KEY]: REFERENCE_OWNER,
+    ...(id === undefined ? {} : { [ID_KEY]: `${REFERENCE_OWNER}${id.slice(owner.length)}` }),
+  };
+  return { ...row, columns, ids };
+}

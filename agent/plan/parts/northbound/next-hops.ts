@@ -1,0 +1,76 @@
+// Where a router policy sends a pod's packets so that they come to a node that has its egress IP. Pure.
+// Reference B.4.2: in the own zone to that node's gateway router or management port, to other zones over the transit switch.
+import {
+  type Address,
+  addressAt,
+  contains,
+  type Family,
+  familyOf,
+  sortedAddresses,
+} from "../../../model/ip.ts";
+import type { Topology } from "../../../model/northbound.ts";
+import type { Assignment, EgressIP, Node } from "../../../model/objects.ts";
+import type { Settings } from "../../../model/settings.ts";
+import type { Held } from "../../../model/snapshot.ts";
+
+/** Whether an egress IP leaves through the gateway router of its node (and not through that node's kernel). */
+export function throughGateway(settings: Settings, primary: boolean): boolean {
+  return settings.gatewayMode === "shared" && primary;
+}
+
+export type NextHops = (egressIP: EgressIP, family: Family) => readonly Address[];
+
+/** Next hops of an EgressIP's pods in this zone, one for each of its addresses that can be reached, sorted. */
+export function nextHopsFor(
+  settings: Settings,
+  held: readonly Held[],
+  nodes: ReadonlyMap<string, Node>,
+  topology: Topology,
+): NextHops {
+  const zone = nodes.get(settings.node)?.zone;
+  const heldHere = new Map(held.map((entry) => [`${entry.egressIP.name} ${entry.address}`, entry]));
+  const hopOf = (egressIP: EgressIP, { node: name, address, family }: Assignment): Address | undefined => {
+    const node = nodes.get(name);
+    // Never steered to a node nobody knows: what is assigned there is about to be assigned elsewhere.
+    if (node === undefined) return undefined;
+    const own = name === settings.node;
+    if (!own && node.zone !== zone) return node.transit.find((cidr) => cidr.family === family)?.address;
+    const here = heldHere.get(`${egressIP.name} ${address}`);
+    if (own && here === undefined) return undefined; // refused, and named as a Problem
+    const primary = own ? here?.primary === true : isPrimaryOf(node, address);
+    if (throughGateway(settings, primary)) return topology.gateways.get(name)?.[family];
+    return own ? topology.management[family] : managementOf(node, family);
+  };
+  const remembered = new WeakMap<
+    EgressIP,
+    { readonly 4: readonly Address[]; readonly 6: readonly Address[] }
+  >();
+  return (egressIP, family) => {
+    const known = remembered.get(egressIP);
+    if (known !== undefined) return known[family];
+    const hopsOf = (wanted: Family) =>
+      sortedAddresses(
+        new Set(
+          egressIP.assignments
+            .filter((assignment) => assignment.family === wanted)
+            .map((assignment) => hopOf(egressIP, assignment))
+            .filter((hop) => hop !== undefined),
+        ),
+      );
+    const hops = Object.freeze({ 4: hopsOf(4), 6: hopsOf(6) });
+    remembered.set(egressIP, hops);
+    return hops[family];
+  };
+}
+
+/** The second address of its pods' network (reference 0.4): its own port is not asked for, there is one row a pod among them. */
+function managementOf({ podSubnets }: Node, family: Family): Address | undefined {
+  const subnet = podSubnets.find((cidr) => cidr.family === family);
+  return subnet === undefined ? undefined : addressAt(subnet, 2);
+}
+
+/** By its annotations, as the reference decides for nodes it cannot look at (A.5). */
+function isPrimaryOf(node: Node, address: Address): boolean {
+  const ofFamily = node.primary.find((cidr) => cidr.family === familyOf(address));
+  return ofFamily !== undefined && contains(ofFamily, address);
+}

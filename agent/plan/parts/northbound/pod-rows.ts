@@ -1,0 +1,98 @@
+// The rows that one pod address needs: the policy that reroutes its packets, the NAT row that gives them the egress IP. Pure.
+// Reference B.4.1 (templates T-RR and T-NAT) and the decision tables B.4.3 and B.4.4.
+import type { Claims } from "../../../model/address-index.ts";
+import { type Address, type Family, familyOf } from "../../../model/ip.ts";
+import { CLUSTER_ROUTER, gatewayRouter, type Row, type Topology } from "../../../model/northbound.ts";
+import { type Ids, natIds, podRowName, policyIds } from "../../../model/northbound-ids.ts";
+import type { Node } from "../../../model/objects.ts";
+import type { SelectedPod } from "../../../model/selection.ts";
+import type { Settings } from "../../../model/settings.ts";
+import type { Shard } from "../../../model/shards.ts";
+import type { Held } from "../../../model/snapshot.ts";
+import { nextHopsFor, throughGateway } from "./next-hops.ts";
+
+export const REROUTE_PRIORITY = 100;
+
+/** Rows of one pod address, policy first; not empty. */
+export type PodRows = readonly Row[];
+
+/** Makes the rows of all pod addresses of a shard. Parents that are not there get no rows: they are named as Problems. */
+export function podRowsFor(
+  settings: Settings,
+  held: readonly Held[],
+  nodes: ReadonlyMap<string, Node>,
+  topology: Topology,
+): (shard: Shard<Claims>) => Shard<PodRows> {
+  const ids: Ids = { owner: settings.northboundOwner, node: settings.node };
+  const zone = nodes.get(settings.node)?.zone;
+  const hopsOf = nextHopsFor(settings, held, nodes, topology);
+  const gateway = gatewayRouter(settings.node);
+  const heldOf = heldByName(held);
+
+  const policyOf = (address: Address, family: Family, { pod, by }: SelectedPod): Row | undefined => {
+    if (!topology.routers.has(CLUSTER_ROUTER)) return undefined;
+    const hops = pod.node === settings.node ? hopsOf(by, family) : arrivalOf(family, by.name, pod.node);
+    if (hops === undefined || (hops.length === 0 && settings.whenUnready === "node-ip")) return undefined;
+    return {
+      table: "Logical_Router_Policy",
+      on: [CLUSTER_ROUTER],
+      columns: {
+        priority: REROUTE_PRIORITY,
+        match: `ip${family}.src == ${address}`,
+        // Nowhere to go yet: held back, since it must not leave with the node's address.
+        action: hops.length === 0 ? "drop" : "reroute",
+        nexthops: hops,
+        options: {},
+      },
+      ids: policyIds(ids, REROUTE_PRIORITY, podRowName(by.name, pod), `ip${family}`),
+    };
+  };
+  /** A pod of another zone arrives by the transit switch; what leaves through this kernel has to be led to it (B.4.4). */
+  const arrivalOf = (family: Family, name: string, podNode: string): readonly Address[] | undefined => {
+    const entry = heldOf.get(`${name} ${family}`);
+    const hop = topology.management[family];
+    if (entry === undefined || hop === undefined || throughGateway(settings, entry.primary)) return undefined;
+    // In the own zone the agent of the pod's node writes the policy, for both hops of the way.
+    return nodes.get(podNode)?.zone === zone ? undefined : [hop];
+  };
+  const natOf = (address: Address, family: Family, { pod, by }: SelectedPod): Row | undefined => {
+    const entry = heldOf.get(`${by.name} ${family}`);
+    if (entry === undefined || !throughGateway(settings, entry.primary)) return undefined;
+    if (!topology.routers.has(gateway)) return undefined;
+    return {
+      table: "NAT",
+      on: [gateway],
+      columns: {
+        type: "snat",
+        external_ip: entry.address,
+        logical_ip: address,
+        logical_port: `k8s-${settings.node}`,
+        options: { stateless: "false" },
+        match: "",
+      },
+      ids: natIds(ids, podRowName(by.name, pod), `ip${family}`),
+    };
+  };
+  return (shard) => {
+    const rows = new Map<Address, PodRows>();
+    for (const [address, claims] of shard) {
+      const first = claims[0] as SelectedPod;
+      const family = familyOf(address);
+      const own = [policyOf(address, family, first), natOf(address, family, first)].filter(
+        (row) => row !== undefined,
+      );
+      if (own.length > 0) rows.set(address, own);
+    }
+    return rows;
+  };
+}
+
+/** What is held here by `NAME FAMILY`: one object has one address of a family on a node (reference A.1). */
+function heldByName(held: readonly Held[]): ReadonlyMap<string, Held> {
+  const found = new Map<string, Held>();
+  for (const entry of held) {
+    const key = `${entry.egressIP.name} ${entry.family}`;
+    if (!found.has(key)) found.set(key, entry);
+  }
+  return found;
+}

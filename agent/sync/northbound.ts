@@ -1,0 +1,26 @@
+// Rows of OVN's northbound database: pods are led to a node that has their egress IP, and its gateway router gives it.
+// In: plan, facts. Out: one transaction to establish, one to retire. Last of all to establish and first to retire: a pod is led
+// to this host's kernel when that is ready for it, and away again before anything is taken down there.
+import type { Plan } from "../plan/plan.ts";
+import type { Backend } from "./backend.ts";
+import type { RowChange } from "./northbound/changes.ts";
+import { createNorthboundDiff } from "./northbound/diff.ts";
+import { predictNorthbound } from "./northbound/predict.ts";
+import { printChange } from "./northbound/print.ts";
+import type { Tools } from "./tools.ts";
+
+export function northbound(tools: Pick<Tools, "northbound">): Backend<RowChange> {
+  return {
+    name: "northbound",
+    reads: { plan: ["northbound", "sets"] satisfies (keyof Plan)[], facts: ["northbound", "sets"] },
+    late: true,
+    verifies: "northbound",
+    diff: createNorthboundDiff(tools.northbound.isGone),
+    print: (changes) => changes.map(printChange),
+    predict: (facts, changes) => ({
+      ...facts,
+      northbound: predictNorthbound(facts.northbound, changes),
+    }),
+    apply: (changes) => tools.northbound.commit(changes),
+  };
+}
