@@ -1,7 +1,7 @@
 // What a node's Open vSwitch holds besides OVN's own: bridges and ports as words for ovs-vsctl, the flows of br-ex as
 // OVN-Kubernetes has them, and how a packet's mark gets out of OVS into the kernel. Pure.
 import { type Family, podNetworks } from "../lab/topology.ts";
-import { podMac, portNameOf } from "./northbound.ts";
+import { podMac, portNameOf } from "./row-parts.ts";
 import { type Cluster, type OvnNode, type OvnPod, ovnNodePlans } from "./topology.ts";
 
 /** ovn-controller's port of br-ex, which leads to the gateway router. */
@@ -112,7 +112,7 @@ export function bridgeFlows(cluster: Cluster, node: OvnNode, patch: number): str
     `table=0,priority=200,in_port=1,udp,udp_dst=6081,actions=NORMAL`,
     `table=0,priority=200,in_port=LOCAL,udp,udp_dst=6081,actions=output:1`,
     // The gateway router and the node have the same MAC address, so NORMAL would know one of the two ports only.
-    `table=0,priority=10,in_port=1,dl_dst=${mac},actions=output:${patch},NORMAL`,
+    `table=0,priority=10,in_port=1,dl_dst=${mac},actions=output:${patch},LOCAL`,
     `table=0,priority=10,in_port=${patch},dl_src=${mac},actions=NORMAL`,
     `table=0,priority=9,in_port=${patch},actions=drop`,
     "table=0,priority=0,actions=NORMAL",

@@ -1,4 +1,5 @@
 // The OVN lab as tests and the command line hold it: `const lab = await OvnLab.up({ prefix })`, ask, `lab.down()`.
+// Long because it is the list of all that can be done with a lab; how, is in the other files.
 import { type Run, type RunOptions, type RunResult, run } from "../../lib/exec/index.ts";
 import { type Capture, capture, captureFrames, watchLeaks } from "../lab/capture.ts";
 import { type Client, startClient } from "../lab/client.ts";
@@ -14,7 +15,7 @@ import { placeName, takeDown } from "./down.ts";
 import { type DumpOptions, northboundText } from "./dump.ts";
 import { manifests, nodeAnnotations, writeManifests } from "./manifests.ts";
 import { whoHas } from "./neighbours.ts";
-import { addPodRows, addressSetRows, podMac, portNameOf, removePodRows } from "./northbound.ts";
+import { addPodRows, addressSetRows, removePodRows } from "./northbound.ts";
 import {
   daemonOf,
   fileOf,
@@ -28,6 +29,8 @@ import {
   type ZoneDaemon,
   zoneOf,
 } from "./plan.ts";
+import { podMac, portNameOf } from "./row-parts.ts";
+import { syncHv, tool, transact } from "./tools.ts";
 import {
   type Cluster,
   firstPods,
@@ -40,7 +43,8 @@ import {
   ovnPod,
   zonesOf,
 } from "./topology.ts";
-import { build, claim, placesOf, plugIn, syncHv, tool, transact } from "./up.ts";
+import { build, claim, placesOf } from "./up.ts";
+import { plugIn } from "./up-node.ts";
 
 export interface OvnUpOptions extends Partial<Omit<Cluster, "nodes">>, Partial<LabOptions> {
   /** Start of the namespaces' names and name of the lab's folder. In tests: something with the process id in it. */
@@ -295,9 +299,10 @@ export class OvnLab implements AsyncDisposable {
     return watchLeaks((place) => this.namespace(place));
   }
 
-  /** Asks for an address, by ARP or NDP, on a network outside: the MAC addresses that answer, each once, sorted. */
-  whoHas(address: string, on: "ext" | "sec" = "ext"): Promise<string[]> {
-    return whoHas(this.namespace(on), address);
+  /** Asks for an address by ARP or NDP, outside or as a node on its br-ex: the MAC addresses that answer, each once, sorted. */
+  whoHas(address: string, from: "ext" | "sec" | OvnNode = "ext"): Promise<string[]> {
+    const device = from === "ext" || from === "sec" ? "lan" : "br-ex";
+    return whoHas(this.namespace(from), device, address);
   }
 
   // ---- changes -------------------------------------------------------------------------------------

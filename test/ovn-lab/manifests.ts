@@ -4,7 +4,7 @@ import { mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { type Addresses, type Family, outside } from "../lab/topology.ts";
-import { podMac } from "./northbound.ts";
+import { podMac } from "./row-parts.ts";
 import {
   type Cluster,
   joinNetworks,

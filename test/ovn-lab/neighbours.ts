@@ -1,5 +1,5 @@
-// Who answers for an address on a network outside. The kernel there asks, as it would for a packet; tcpdump sees all answers,
-// of which the kernel keeps one. A namespace and an address in, the MAC addresses in the answers out.
+// Who answers for an address on a link. The kernel asks, as it would for a packet; tcpdump sees all answers, of which the kernel
+// keeps one. A namespace, a link and an address in, the MAC addresses in the answers out.
 import { isIPv6 } from "node:net";
 import { run } from "../../lib/exec/index.ts";
 import { captureFrames } from "../lab/capture.ts";
@@ -30,14 +30,14 @@ function answerOf(frame: Uint8Array, address: string): string | undefined {
   return mac !== undefined && claimed === hexOf(address) ? mac.replace(/..(?!$)/g, "$&:") : undefined;
 }
 
-export async function whoHas(namespace: string, address: string): Promise<string[]> {
+export async function whoHas(namespace: string, device: string, address: string): Promise<string[]> {
   const inside = (...words: string[]) => run("ip", ["-n", namespace, ...words], { okExitCodes: [0, 2] });
-  const watch = await captureFrames(namespace, "lan", isIPv6(address) ? "icmp6" : "arp");
-  await inside("neigh", "del", address, "dev", "lan");
+  const watch = await captureFrames(namespace, device, isIPv6(address) ? "icmp6" : "arp");
+  await inside("neigh", "del", address, "dev", device);
   // `use`: as if a packet were to be sent there.
-  await inside("neigh", "replace", address, "dev", "lan", "use");
+  await inside("neigh", "replace", address, "dev", device, "use");
   await until(async () => {
-    const { stdout } = await inside("neigh", "show", address, "dev", "lan", "nud", "all");
+    const { stdout } = await inside("neigh", "show", address, "dev", device, "nud", "all");
     return /REACHABLE|STALE|DELAY|PROBE|FAILED/.test(stdout) || stdout.trim() === "";
   }, `${namespace} has an answer for ${address} or gives up`);
   const found = (await watch.stop()).flatMap((frame) => answerOf(frame, address) ?? []);

@@ -1,7 +1,7 @@
 // What the kernel of a node and of a pod needs, as text for `ip -batch` and iptables-restore. Pure.
 import { address, subnet } from "../lab/lines.ts";
 import { type Addresses, type Family, outside, podNetworks } from "../lab/topology.ts";
-import { podMac } from "./northbound.ts";
+import { podMac } from "./row-parts.ts";
 import { type Cluster, type OvnNode, type OvnPod, ovnNodePlans } from "./topology.ts";
 
 /** Of pods: what a tunnel adds has to fit into the underlay's 1500. */

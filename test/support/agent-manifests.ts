@@ -16,6 +16,17 @@ export interface KubernetesManifest {
   [more: string]: unknown;
 }
 
+/** Replaces a file of a folder whole. JSON is YAML. */
+export async function writeFolder(
+  directory: string,
+  file: string,
+  objects: readonly unknown[],
+): Promise<void> {
+  const text = objects.map((object) => `---\n${JSON.stringify(object)}\n`).join("");
+  await writeFile(join(directory, `.${file}.new`), `# ${objects.length} objects\n${text}`);
+  await rename(join(directory, `.${file}.new`), join(directory, file));
+}
+
 export class Manifests {
   readonly directory: string;
 
@@ -33,11 +44,8 @@ export class Manifests {
     return rm(this.directory, { recursive: true, force: true });
   }
 
-  /** Replaces a file whole. JSON is YAML. */
-  async write(file: string, objects: readonly unknown[]): Promise<void> {
-    const text = objects.map((object) => `---\n${JSON.stringify(object)}\n`).join("");
-    await writeFile(join(this.directory, `.${file}.new`), `# ${objects.length} objects\n${text}`);
-    await rename(join(this.directory, `.${file}.new`), join(this.directory, file));
+  write(file: string, objects: readonly unknown[]): Promise<void> {
+    return writeFolder(this.directory, file, objects);
   }
 
   async delete(file: string): Promise<void> {
@@ -67,8 +75,8 @@ export class Manifests {
 export interface EgressIPOptions {
   readonly addresses: readonly string[];
   readonly app: string;
-  /** Where the addresses are assigned, node1 by default. */
-  readonly node?: string;
+  /** Where the addresses are assigned, node1 by default; or the node of each. */
+  readonly node?: string | readonly string[];
   readonly env?: string;
 }
 
@@ -85,7 +93,12 @@ export function egressIP(
       namespaceSelector: { matchLabels: { env } },
       podSelector: { matchLabels: { app } },
     },
-    status: { items: addresses.map((address) => ({ node, egressIP: address })) },
+    status: {
+      items: addresses.map((address, at) => ({
+        node: typeof node === "string" ? node : node[at],
+        egressIP: address,
+      })),
+    },
   };
 }
 

@@ -8,15 +8,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import type { RunResult } from "../../lib/exec/index.ts";
-import type { Lab } from "../lab/lab.ts";
-import { type NodeName, podNetworks, serviceNetworks } from "../lab/topology.ts";
+import type { Run, RunResult } from "../../lib/exec/index.ts";
+import { podNetworks, serviceNetworks } from "../lab/topology.ts";
 import { until } from "./until.ts";
 
 const program = fileURLToPath(new URL("../../agent/main.ts", import.meta.url));
 
 /** Settings by flag, without dashes. */
 type Flags = Readonly<Record<string, string>>;
+
+/** Of a lab, with or without OVN, what an agent needs: nodes to run on. */
+export interface Nodes<Node extends string> {
+  namespace(node: Node | "node1"): string;
+  nodeExec(node: Node | "node1", ...command: Parameters<Run>): ReturnType<Run>;
+}
 
 /** What /status answers, as far as tests look at it. */
 export interface AgentStatus {
@@ -38,18 +43,21 @@ export interface AgentStatus {
  */
 export class Home {
   readonly directory: string;
-  readonly lab: Lab;
-  readonly node: NodeName;
+  readonly node: string;
+  readonly namespace: string;
+  readonly #exec: Run;
   readonly #agents: Agent[] = [];
 
-  private constructor(lab: Lab, node: NodeName, directory: string) {
-    this.lab = lab;
-    this.node = node;
+  private constructor(directory: string, node: string, namespace: string, exec: Run) {
     this.directory = directory;
+    this.node = node;
+    this.namespace = namespace;
+    this.#exec = exec;
   }
 
-  static async of(lab: Lab, node: NodeName = "node1"): Promise<Home> {
-    return new Home(lab, node, await mkdtemp(join(tmpdir(), "egressip-home-")));
+  static async of<Node extends string>(lab: Nodes<Node>, node: Node | "node1" = "node1"): Promise<Home> {
+    const directory = await mkdtemp(join(tmpdir(), "egressip-home-"));
+    return new Home(directory, node, lab.namespace(node), (...command) => lab.nodeExec(node, ...command));
   }
 
   get stateDirectory(): string {
@@ -85,14 +93,14 @@ export class Home {
   /** `egressip-agent plan`: status 0 and "nothing to do", or 2 and what would change. */
   plan(manifests: string, flags: Flags = {}): Promise<RunResult> {
     const words = this.words("plan", manifests, flags);
-    return this.lab.nodeExec(this.node, process.execPath, words, { okExitCodes: [0, 2] });
+    return this.#exec(process.execPath, words, { okExitCodes: [0, 2] });
   }
 
   /** Of agents that a failed test has left running there is nothing to be seen afterwards. */
-  async uninstall(): Promise<RunResult> {
+  async uninstall(...flags: readonly string[]): Promise<RunResult> {
     await this.#killAll();
-    const words = [program, "uninstall", "--state-dir", this.stateDirectory];
-    return this.lab.nodeExec(this.node, process.execPath, words);
+    const words = [program, "uninstall", "--state-dir", this.stateDirectory, ...flags];
+    return this.#exec(process.execPath, words);
   }
 
   /** Starts the daemon; resolves once it answers or has ended, whatever it has done by then. */
@@ -116,16 +124,16 @@ export class Home {
 }
 
 export class Agent {
-  readonly #home: Home;
+  readonly #home: Pick<Home, "namespace" | "debugSocket">;
   readonly #child: ChildProcess;
   readonly #closed: Promise<unknown>;
   /** `ADDRESS LINK`, by its log: asking for the list would have it read counters each time. */
   readonly #held = new Set<string>();
   #said = "";
 
-  constructor(home: Home, words: readonly string[], environment: Flags) {
+  constructor(home: Pick<Home, "namespace" | "debugSocket">, words: readonly string[], environment: Flags) {
     this.#home = home;
-    const inside = ["netns", "exec", home.lab.namespace(home.node), process.execPath, ...words];
+    const inside = ["netns", "exec", home.namespace, process.execPath, ...words];
     // `ip netns exec` becomes the agent: the child's id is the agent's.
     this.#child = spawn("ip", inside, {
       stdio: ["ignore", "pipe", "pipe"],
