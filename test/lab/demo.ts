@@ -1,8 +1,7 @@
-// `npm run demo`: the agent on both nodes of a lab, and what servers outside see before it runs, while it runs and after an
+// The story of `npm run demo`: the agent on both nodes of a lab, and what servers outside see before it runs, while it runs and after an
 // egress IP has moved. Nothing in; a text out that says what was seen. Exit status 1 when something else was expected.
 // Longer than most files because it is one story, told and checked step by step.
 import { writeFile } from "node:fs/promises";
-import { constants } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isDeepStrictEqual } from "node:util";
@@ -10,7 +9,7 @@ import { stringify } from "yaml";
 import { asTable } from "../../agent/commands/table.ts";
 import { type Agent, Home } from "../support/agent.ts";
 import { Manifests } from "../support/agent-manifests.ts";
-import { canRunKernelTests } from "../support/privileged.ts";
+import { heading, type Story, Unexpected } from "../support/story.ts";
 import { until } from "../support/until.ts";
 import { Lab } from "./lab.ts";
 import { matrix } from "./probe.ts";
@@ -55,9 +54,6 @@ const selectedBy: Readonly<Record<Asker, string>> = {
   b1: "prod",
   b2: "-",
 };
-
-/** Something was seen that must not be. */
-class Unexpected extends Error {}
 
 /** Everything that has to be taken away again. */
 class Stage {
@@ -135,12 +131,6 @@ class Stage {
     if (home === undefined) throw new Error("not furnished yet");
     return home;
   }
-}
-
-const started = performance.now();
-
-function heading(text: string): void {
-  console.log(`\n=== ${text} (${((performance.now() - started) / 1000).toFixed(1)} s)\n`);
 }
 
 /** Runs the command line on a node, shown as it would be typed there. Resolves to what it printed. */
@@ -270,41 +260,8 @@ function summary(block: string): string {
   return `${title.replace(/^(establish|retire) /, "")} ${lines.length}`;
 }
 
-const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-
-function isSignal(error: unknown): error is (typeof signals)[number] {
-  return signals.some((signal) => signal === error);
-}
-
-async function demo(): Promise<number> {
-  const reason = canRunKernelTests();
-  if (reason !== undefined) {
-    console.error(
-      `demo: this machine cannot make the lab, which needs root and network namespaces: ${reason}`,
-    );
-    return 1;
-  }
-  const { promise: ended, reject: end } = Promise.withResolvers<never>();
-  for (const signal of signals) process.on(signal, () => end(signal));
+/** The whole of it; see ../support/story.ts for how it is told. */
+export function localDemo(): Story {
   const stage = new Stage();
-  const shown = show(stage);
-  shown.catch(() => undefined); // goes wrong on its own when a signal takes the lab away under it
-  try {
-    await Promise.race([shown, ended]);
-    heading("Everything was as expected");
-    return 0;
-  } catch (error) {
-    if (isSignal(error)) {
-      console.error(`\ndemo: ${error}, taking everything down`);
-      return 128 + constants.signals[error];
-    }
-    for (const text of stage.said) console.error(`\n${text}`);
-    const text = error instanceof Error ? error.message : String(error);
-    console.error(`\ndemo: ${error instanceof Unexpected ? "NOT AS EXPECTED\n" : ""}${text}`);
-    return 1;
-  } finally {
-    await stage.close();
-  }
+  return { show: () => show(stage), said: () => stage.said, close: () => stage.close() };
 }
-
-process.exit(await demo());

@@ -1,6 +1,7 @@
 // What leaves with which source when OVN carries the packets: pods on the node that has their egress IP and elsewhere, several
 // addresses at once, addresses that move, and everything that must stay as it was without the agent.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { byCodeUnit } from "../../agent/model/names.ts";
 import { type Family, families } from "../lab/topology.ts";
 import type { OvnUpOptions } from "../ovn-lab/lab.ts";
 import { ovnNodePlans } from "../ovn-lab/topology.ts";
@@ -139,7 +140,7 @@ describe.each(configs)("$name", (config) => {
         if (!("failed" in outcome)) seen.add(outcome.source);
         return seen.size === 2;
       }, "connections from both addresses");
-      expect([...seen].sort()).toEqual([primary[family], second[family]]);
+      expect([...seen].sort(byCodeUnit)).toEqual([primary[family], second[family]]);
     }
   });
 
@@ -173,14 +174,7 @@ describe.each(configs)("$name", (config) => {
   it("is gone when it is uninstalled", async () => {
     for (const [node, home] of stage.homes) {
       await stage.agent(node).stop();
-      await home.uninstall(
-        "--node",
-        node,
-        "--ovn-nb",
-        `unix:${stage.lab.nbSocket(node)}`,
-        "--disable-snat-multiple-gws",
-        String(config.disableSnatMultipleGws ?? false),
-      );
+      await home.uninstall(...stage.leaveFlags(node));
     }
     await stage.lab.syncHv();
     expect(await unchanged(stage)).toEqual(before);

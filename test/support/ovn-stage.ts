@@ -48,6 +48,12 @@ export class OvnStage {
     };
   }
 
+  /** What `uninstall` has to be told. */
+  leaveFlags(node: OvnNode): readonly string[] {
+    const { "gateway-mode": _, ...flags } = this.flagsOf(node);
+    return Object.entries({ node, ...flags }).flatMap(([flag, value]) => [`--${flag}`, value]);
+  }
+
   /** Replaces all EgressIPs, and waits until every agent has read them and every node's flows follow. */
   async assign(egressIPs: Readonly<Record<string, EgressIPOptions>>): Promise<void> {
     const objects = Object.entries(egressIPs).map(([name, of]) => egressIP(name, of));
