@@ -1,9 +1,17 @@
 // OVN's northbound database, connected: facts to read and transactions to commit. In: Config. Out: the two, and how it is.
-import { connectOvsdb, type Session } from "../lib/ovsdb-client/index.ts";
+import {
+  ConnectionError,
+  connectOvsdb,
+  type Session,
+  type SessionOptions,
+  type Uuid,
+} from "../lib/ovsdb-client/index.ts";
 import type { Config } from "./config.ts";
-import { northboundTables, openNorthbound } from "./inputs/northbound.ts";
+import { type NorthboundInput, northboundTables, openNorthbound } from "./inputs/northbound.ts";
 import { NORTHBOUND_OFF, type NorthboundFacts } from "./model/northbound.ts";
+import { OWNER_TYPE, TYPE_KEY } from "./model/northbound-ids.ts";
 import { locksOf } from "./model/northbound-locks.ts";
+import { entriesOf } from "./model/shards.ts";
 import { createGoneNodes } from "./sync/northbound/gone-nodes.ts";
 import { operationsFor } from "./sync/northbound/operations.ts";
 import type { Tools } from "./sync/tools.ts";
@@ -13,16 +21,56 @@ export interface Northbound {
   readonly tools: Tools["northbound"];
   /** Undefined where no database was given. */
   readonly session: Pick<Session, "state" | "failure" | "endpoint"> | undefined;
+  /** How it is at this moment; undefined where no database was given. */
+  told(): NorthboundTold | undefined;
   close(): Promise<void>;
 }
+
+/** What `status` and the journal say of the database. */
+export interface NorthboundTold {
+  /** As in NorthboundFacts. */
+  readonly state: "current" | "waiting" | "stale";
+  /** The server that is or was last connected to; else those that are tried. */
+  readonly endpoint: string;
+  /** When the state began. */
+  readonly since: string;
+  /** Rows there that are ours, or that we adopt. */
+  readonly rows: number;
+  readonly leads: boolean;
+  /** Why it is not current, in words. */
+  readonly failure: string | undefined;
+}
+
+export interface NorthboundOptions {
+  /** False: asks for no locks. */
+  readonly writes: boolean;
+  readonly onChange: () => void;
+  /** Milliseconds, where they are not to be the usual ones. */
+  readonly deadlines?: Deadlines;
+}
+
+type Deadlines = Partial<
+  Pick<SessionOptions, "probeMs" | "timeoutMs" | "syncTimeoutMs" | "backoff"> & {
+    /** How long a reading waits for the database. */
+    readonly waitMs: number;
+  }
+>;
+
+/**
+ * The first contents may be large and the line slow: whether anything still arrives is watched beside it, and a transfer that
+ * is cut off at its half begins anew.
+ */
+const SYNC_MS = 600_000;
+const WAIT_MS = 3_000;
 
 const OFF: Northbound = {
   read: async () => NORTHBOUND_OFF,
   tools: {
     commit: () => Promise.reject(new Error("no northbound database was given (--ovn-nb)")),
-    isGone: () => false,
+    gone: () => [],
   },
   session: undefined,
+  told: () => undefined,
   close: async () => {},
 };
 
@@ -32,7 +80,7 @@ const OFF: Northbound = {
  */
 export function connectNorthbound(
   { northbound, settings }: Pick<Config, "northbound" | "settings">,
-  options: { readonly writes: boolean; readonly onChange: () => void },
+  { writes, onChange, deadlines: { waitMs = WAIT_MS, ...deadlines } = {} }: NorthboundOptions,
 ): Northbound {
   if (northbound === undefined) return OFF;
   const { endpoints, tls } = northbound;
@@ -41,23 +89,74 @@ export function connectNorthbound(
     endpoints,
     database: "OVN_Northbound",
     tables: northboundTables(settings),
-    locks: options.writes ? [locks.node, locks.zone] : [],
+    locks: writes ? [locks.node, locks.zone] : [],
+    syncTimeoutMs: SYNC_MS,
+    ...deadlines,
     ...(tls === undefined ? {} : { tls: { keyFile: tls.key, certFile: tls.certificate, caFile: tls.ca } }),
   });
-  const input = openNorthbound(session, settings, { ...options, locks });
+  const tables = northboundTables(settings).map(({ name }) => session.replica.table(name));
+  const behind = () => session.reconnect(new ConnectionError("the server does not tell of all changes"));
+  const input = openNorthbound(session, settings, {
+    locks,
+    writes,
+    behind,
+    waitMs,
+    onChange: () => {
+      look();
+      onChange();
+    },
+  });
+  /** What was written has been told of before it was answered; rows that cannot be seen would be written once more, and once more. */
+  const isSeen = (results: readonly object[]) => {
+    if (session.replica.version === input.version) return false;
+    return results.every(
+      (result) => !("uuid" in result) || tables.some(({ rows }) => rows.has(result.uuid as Uuid)),
+    );
+  };
+  const { told, look } = tellOf(session, input, endpoints);
   return {
     read: input.read,
     session,
+    told,
     tools: {
       commit: async (changes) => {
         const { topology } = input.known();
-        await session.transact(operationsFor(changes, topology, locks, settings.node));
+        const results = await session.transact(operationsFor(changes, topology, locks, settings.node));
+        if (!isSeen(results)) behind();
       },
-      isGone: createGoneNodes(() => performance.now()),
+      gone: createGoneNodes(() => performance.now()),
     },
     close: async () => {
       input.close();
       await session.close();
+    },
+  };
+}
+
+interface Told {
+  readonly told: () => NorthboundTold;
+  /** The state may be another. */
+  look(): void;
+}
+
+function tellOf(session: Session, input: Pick<NorthboundInput, "state" | "known">, endpoints: string): Told {
+  let state: NorthboundTold["state"] = "stale";
+  let since = new Date();
+  let endpoint = endpoints;
+  const look = () => {
+    if (input.state !== state) since = new Date();
+    state = input.state;
+    endpoint = session.endpoint ?? endpoint;
+  };
+  return {
+    look,
+    told: () => {
+      look();
+      const { pods, shared, leads } = input.known();
+      let rows = shared.filter(({ ids }) => ids[TYPE_KEY] === OWNER_TYPE).length;
+      for (const [, of] of entriesOf(pods)) rows += of.length;
+      const failure = session.failure?.message;
+      return { state, endpoint, since: since.toISOString(), rows, leads, failure };
     },
   };
 }

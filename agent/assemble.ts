@@ -35,8 +35,8 @@ export interface Host {
   setsIntact(): Promise<boolean>;
   /** Takes away what an earlier start left in the other iptables backend: it acts as well (known-faults BL-60). */
   retireLeftovers(): Promise<boolean>;
-  /** The connection to OVN's northbound database; undefined where none was given. */
-  readonly northbound: Northbound["session"];
+  /** OVN's northbound database: the connection, and how it is; undefined where none was given. */
+  readonly northbound: Pick<Northbound, "session" | "told">;
   close(): Promise<void>;
 }
 
@@ -107,7 +107,7 @@ export async function openHost(
     },
     retireLeftovers: () =>
       retireLeftovers(createIptables(run, detected.backend === "nft" ? "legacy" : "nft")),
-    northbound: northbound.session,
+    northbound,
     close: async () => {
       announcer.close();
       await northbound.close();

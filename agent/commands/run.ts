@@ -38,7 +38,7 @@ export async function runDaemon(config: Config): Promise<number> {
     "agentStarted",
   );
   if (host.mixed) log.warn({ chosen: host.iptablesBackend }, "iptablesBackendsMixed");
-  const status = createStatus(config, contention, () => readCounters(host.counting));
+  const status = createStatus(config, contention, () => readCounters(host.counting), host.northbound.told);
   const debug = await serveDebug(config.debugSocket, status.answer);
   const stopWatching = watchHost(wake, log);
   const tick = setInterval(() => wake.because("tick"), config.resyncSeconds * 1000);
@@ -65,6 +65,7 @@ export async function runDaemon(config: Config): Promise<number> {
     for (const domain of DOMAINS) if (everything || reasons.has(domain)) unread.add(domain);
     const dirty = new Set(unread);
     const round = await attempt(() => loop.round(dirty, { write: true, allObjects: everything }));
+    journal.northbound(host.northbound.told());
     if (round instanceof Error) {
       journal.inputsFailed(round);
       status.failed(round);
@@ -73,9 +74,12 @@ export async function runDaemon(config: Config): Promise<number> {
       journal.round(round);
       status.took(round);
       wake.rest(dirty, round.took.read);
-      for (const domain of loop.unverified()) wake.now(domain);
     }
     const failed = round instanceof Error || round.outcome.failures.length > 0;
+    // What was written is read back at once; after a failure with the next attempt, which waits longer each time.
+    for (const domain of loop.unverified())
+      if (failed) unread.add(domain);
+      else wake.now(domain);
     if (!failed && !leftoversRetired) {
       leftoversRetired = true;
       retireLeftovers(host, log);

@@ -79,6 +79,7 @@ export function createBuild(): Build {
       notHeld: notHeldOf(egressIPs, held, objects.nodes),
       egressIPs,
       nodes,
+      namespaces: objects.namespaces,
       pods: objects.pods,
       problems: Object.freeze([
         ...objects.problems,

@@ -29,6 +29,11 @@ export function northboundProblems(
     );
   if (kernelHeld && Object.keys(topology.management).length === 0)
     texts.push(`port k8s-${node} has no address, so pods are not led to this host for egress IPs`);
+  if (!topology.marksReplies)
+    texts.push(
+      "this OVN's QoS rows cannot set marks, so a served pod's answer to a client that came in by another node " +
+        "leaves by the egress node; OVN 23.09 and later can",
+    );
   if (foreign > 0 && !settings.adopt)
     texts.push(
       `${foreign} rows of egress IPs are ${REFERENCE_OWNER}'s: two programs steer the same pods; ` +

@@ -1,6 +1,6 @@
 // What OVN's northbound database says, as far as egress IPs go: routers and addresses to plan with, and the rows that are there.
 // Table and column names are the schema's (ovn-nb(5)). Pure types, and the empty value.
-import type { Address, Family } from "./ip.ts";
+import { type Address, type Cidr, type Family, parseCidr } from "./ip.ts";
 import { emptyShards, type Shards } from "./shards.ts";
 
 export type RowTable =
@@ -41,8 +41,12 @@ export interface Topology {
   readonly outside: ReadonlyMap<string, PerFamily<Address>>;
   /** Addresses of the own node's management port `k8s-NODE`. */
   readonly management: PerFamily<Address>;
+  /** The own node's pods' networks, from its port `rtos-NODE`. */
+  readonly podNetworks: readonly string[];
   /** Join networks, from the port `rtoj-ovn_cluster_router`. */
   readonly join: PerFamily<string>;
+  /** Whether QoS rows can set a packet mark (northbound schema 7.1 and later): without it replies are not told from the rest. */
+  readonly marksReplies: boolean;
   /** `src-ip` routes that are not ours: prefix to next hop. */
   readonly sourceRoutes: ReadonlyMap<string, string>;
 }
@@ -82,7 +86,9 @@ export const NORTHBOUND_OFF: NorthboundFacts = Object.freeze({
     gateways: new Map(),
     outside: new Map(),
     management: Object.freeze({}),
+    podNetworks: Object.freeze([]),
     join: Object.freeze({}),
+    marksReplies: true,
     sourceRoutes: new Map(),
   }),
   pods: emptyShards<readonly FoundRow[]>(),
@@ -92,6 +98,11 @@ export const NORTHBOUND_OFF: NorthboundFacts = Object.freeze({
   foreign: 0,
   nodeSnats: emptyShards<readonly string[]>(),
 });
+
+/** Networks of a router's port, as they are written there. */
+export function cidrsOf(networks: readonly string[]): readonly Cidr[] {
+  return networks.map(parseCidr).filter((cidr) => cidr !== undefined);
+}
 
 export const CLUSTER_ROUTER = "ovn_cluster_router";
 

@@ -3,7 +3,7 @@ import type { AddressIndex } from "./address-index.ts";
 import type { HostFacts } from "./facts.ts";
 import type { Address, Family } from "./ip.ts";
 import type { MarkLayout } from "./marks.ts";
-import type { EgressIP, Node, Pod, Problem } from "./objects.ts";
+import type { EgressIP, Namespace, Node, Pod, Problem } from "./objects.ts";
 import type { Settings } from "./settings.ts";
 import type { Shards } from "./shards.ts";
 import type { KeptEntries } from "./unresolved.ts";
@@ -46,6 +46,7 @@ export interface Snapshot {
   readonly notHeld: ReadonlySet<Address>;
   readonly egressIPs: readonly EgressIP[];
   readonly nodes: ReadonlyMap<string, Node>;
+  readonly namespaces: ReadonlyMap<string, Namespace>;
   readonly pods: Shards<Pod>;
   readonly problems: readonly Problem[];
 }

@@ -54,10 +54,10 @@ export interface PlannedNorthbound {
   /** The node whose rows these are, and the name by which they are ours. */
   readonly node: string;
   readonly owner: string;
-  /** Its pods' networks: by them rows without a writer are told to be this node's. Empty where the zone is this node alone. */
-  readonly podNetworks: readonly Cidr[];
-  /** Nodes that exist: what others wrote is taken away by the one that leads. */
-  readonly nodes: ReadonlySet<string>;
+  /** Its pods' networks: by them what does not say its writer is told to be this node's. Undefined: the zone is this node alone. */
+  readonly podNetworks: readonly Cidr[] | undefined;
+  /** Nodes that exist, with their pods' networks: what others wrote is taken away by the one that leads. */
+  readonly nodes: ReadonlyMap<string, readonly Cidr[]>;
   /** Rows of single pod addresses. */
   readonly pods: Shards<readonly Row[]>;
   /** What the zone shares, for the one that leads. */
@@ -66,12 +66,19 @@ export interface PlannedNorthbound {
   readonly served: Shards<readonly string[]>;
   /** The address that this node's hop to its own kernel is at, by family: rows with it wait until the kernel is ready. */
   readonly kernelHop: PerFamily<Address>;
-  /** `NAMESPACE/NAME` of running pods whose address is not known for the moment: their rows stay. */
-  readonly unresolved: ReadonlySet<string>;
+  /** Rows that stay although nothing wants them: their pod runs, and only its address is not known for the moment. */
+  readonly unresolved: Unresolved;
   /** Where the cluster gives each pod an SNAT row of its own: addresses of this node's pods, and what they leave as without an egress IP. */
   readonly snatPerPod:
     | { readonly pods: Shards<readonly string[]>; readonly to: PerFamily<Address> }
     | undefined;
+}
+
+export interface Unresolved {
+  /** As rows of such pods are called, `EGRESSIP_NAMESPACE/NAME`. */
+  readonly names: ReadonlySet<string>;
+  /** Addresses that some pod has: theirs it cannot be. Not worked out where there are no names. */
+  readonly taken: ReadonlySet<Address>;
 }
 
 export interface Plan {
@@ -95,13 +102,13 @@ export interface Plan {
 const NO_ROWS: PlannedNorthbound = Object.freeze({
   node: "",
   owner: "",
-  podNetworks: Object.freeze([]),
-  nodes: new Set<string>(),
+  podNetworks: undefined,
+  nodes: new Map<string, readonly Cidr[]>(),
   pods: emptyShards<readonly Row[]>(),
   shared: Object.freeze([]),
   served: emptyShards<readonly string[]>(),
   kernelHop: Object.freeze({}),
-  unresolved: new Set<string>(),
+  unresolved: Object.freeze({ names: new Set<string>(), taken: new Set<string>() }),
   snatPerPod: undefined,
 });
 

@@ -15,6 +15,8 @@ export interface Backend<C> {
   readonly name: string;
   /** Fields of the Plan and domains of the facts that diff looks at: the same objects, the same diff. */
   readonly reads: { readonly plan: readonly (keyof Plan)[]; readonly facts: readonly Domain[] };
+  /** What else diff depends on, the time for one, as text: another text, another diff. */
+  also?(plan: Plan, facts: HostFacts): string;
   /** May run at the same time as the backend before it in the list: neither needs what the other does. */
   readonly beside?: true;
   /** What it establishes is worked out at its turn, from the facts as the backends before it have left them. */

@@ -5,17 +5,21 @@ import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
 import type { RowChange } from "./northbound/changes.ts";
 import { createNorthboundDiff } from "./northbound/diff.ts";
+import type { GoneNodes } from "./northbound/gone-nodes.ts";
 import { predictNorthbound } from "./northbound/predict.ts";
 import { printChange } from "./northbound/print.ts";
+import { goneAmong } from "./northbound/shared.ts";
 import type { Tools } from "./tools.ts";
 
 export function northbound(tools: Pick<Tools, "northbound">): Backend<RowChange> {
+  const gone: GoneNodes = (absent) => tools.northbound.gone(absent);
   return {
     name: "northbound",
     reads: { plan: ["northbound", "sets"] satisfies (keyof Plan)[], facts: ["northbound", "sets"] },
     late: true,
     verifies: "northbound",
-    diff: createNorthboundDiff(tools.northbound.isGone),
+    also: (plan, facts) => goneAmong(plan.northbound, facts.northbound, gone).join(),
+    diff: createNorthboundDiff(gone),
     print: (changes) => changes.map(printChange),
     predict: (facts, changes) => ({
       ...facts,

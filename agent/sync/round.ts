@@ -139,6 +139,7 @@ function diffOf(backend: AnyBackend, plan: Plan, facts: HostFacts): ReturnType<A
   const inputs = [
     ...backend.reads.plan.map((field) => plan[field]),
     ...backend.reads.facts.map((domain) => facts[domain]),
+    backend.also?.(plan, facts),
   ];
   const last = remembered.get(backend);
   if (last?.inputs.every((input, index) => input === inputs[index])) return last.diff;

@@ -17,8 +17,8 @@ export interface Tools {
   readonly northbound: {
     /** All of it or nothing, in one transaction. Throws what the session throws. */
     commit(changes: readonly RowChange[]): Promise<void>;
-    /** Whether a node without a Node object has been away long enough for its rows to be taken away. */
-    isGone(node: string): boolean;
+    /** Which of these, who wrote rows and have no Node object now, have been away long enough for their rows to be taken away. */
+    gone(absent: readonly string[]): readonly string[];
   };
   /** Writes the state file: whole, then renamed over the old one. */
   writeRecord(record: IntentRecord): Promise<void>;

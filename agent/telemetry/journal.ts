@@ -1,4 +1,5 @@
 // Rounds to log lines: what changed, what failed and recovered, what became of which egress IP. In: Rounds. Out: log entries.
+import type { NorthboundTold } from "../assemble-northbound.ts";
 import type { Round } from "../loop.ts";
 import type { Problem } from "../model/objects.ts";
 import type { Held } from "../model/snapshot.ts";
@@ -8,6 +9,8 @@ export interface Journal {
   round(round: Round): void;
   /** A round could not even begin. */
   inputsFailed(error: Error): void;
+  /** How the northbound database is; undefined where there is none. */
+  northbound(told: NorthboundTold | undefined): void;
 }
 
 /** Lines of a change that go into the log; the rest is counted. The debug socket has them all. */
@@ -18,7 +21,12 @@ export function createJournal(log: Logger): Journal {
   let problems = new Map<string, Problem>();
   let held = new Map<string, Held>();
   let inputsFailing: string | undefined;
+  let northbound: NorthboundTold["state"] | undefined;
   return {
+    northbound: (told) => {
+      if (told !== undefined && told.state !== northbound) logNorthbound(log, told);
+      northbound = told?.state;
+    },
     inputsFailed: (error) => {
       if (inputsFailing !== error.message) log.error({ error: error.message }, "inputsFailed");
       inputsFailing = error.message;
@@ -43,6 +51,21 @@ export function createJournal(log: Logger): Journal {
       if (outcome.steps.length > 0) log.debug({ round: number, ...took }, "roundTook");
     },
   };
+}
+
+/** When it begins to be so, and from when on it was: what happens meanwhile is in `status`. */
+function logNorthbound(log: Logger, { state, endpoint, since, failure }: NorthboundTold): void {
+  switch (state) {
+    case "current":
+      log.info({ endpoint, since }, "northboundFollowed");
+      break;
+    case "waiting":
+      log.warn({ endpoint, since, reason: "another agent has the lock of this node" }, "northboundLocked");
+      break;
+    case "stale":
+      log.warn({ endpoint, since, reason: failure ?? "not read yet" }, "northboundLost");
+      break;
+  }
 }
 
 function logProblems(

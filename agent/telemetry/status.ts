@@ -1,5 +1,6 @@
 // What the daemon answers when asked: status, list, counters, explain, changes. In: Rounds. Out: plain objects for the debug socket.
 import { spawnCounts } from "../../lib/exec/index.ts";
+import type { NorthboundTold } from "../assemble-northbound.ts";
 import type { Config } from "../config.ts";
 import type { Round } from "../loop.ts";
 import { getFrom, sizeOf } from "../model/shards.ts";
@@ -34,6 +35,8 @@ export function createStatus(
   config: Config,
   contention: Pick<Contention, "list">,
   counters: () => Promise<Counters>,
+  /** How the northbound database is at this moment; undefined where there is none. */
+  northbound: () => NorthboundTold | undefined,
 ): Status {
   let last: Round | undefined;
   let error: string | undefined;
@@ -42,7 +45,12 @@ export function createStatus(
     "/status": () => ({
       node: config.settings.node,
       mode: config.settings.gatewayMode,
-      ready: last !== undefined && error === undefined && last.outcome.failures.length === 0,
+      ready:
+        last !== undefined &&
+        error === undefined &&
+        last.outcome.failures.length === 0 &&
+        // Also between two rounds: who asks must not be told of a database that is gone.
+        (northbound()?.state ?? "current") === "current",
       ...(error === undefined ? {} : { error }),
       rounds: last?.number ?? 0,
       held: last?.snapshot.held.length ?? 0,
@@ -56,6 +64,7 @@ export function createStatus(
           error: why.message,
         })) ?? [],
       contention: contention.list(),
+      northbound: northbound() ?? null,
       took: last?.took ?? null,
       spawned: spawnCounts(),
       memoryMiB: Math.round(process.memoryUsage.rss() / 1048576),

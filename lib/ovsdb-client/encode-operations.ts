@@ -72,11 +72,10 @@ function encodeOperation(schema: Schema, operation: Operation): Json {
 }
 
 function encodeRow(table: TableSchema, row: WrittenRow): Json {
-  return Object.fromEntries(
-    Object.keys(row)
-      .sort(compareAtoms)
-      .map((name) => [name, encodeValue(`${table.name}.${name}`, columnOf(table, name), row[name])]),
-  );
+  const encoded: Record<string, Json> = {};
+  for (const name of Object.keys(row).sort(compareAtoms))
+    encoded[name] = encodeValue(`${table.name}.${name}`, columnOf(table, name), row[name]);
+  return encoded;
 }
 
 export function encodeWhere(table: TableSchema, where: readonly Condition[]): readonly Json[] {

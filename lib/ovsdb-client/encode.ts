@@ -63,6 +63,10 @@ export function encodeSet(
   items: readonly WrittenValue[],
   part: boolean,
 ): Json {
+  if (items.length < 2) {
+    count(where, items.length, min, max, part);
+    return ["set", items.map((item) => encodeAtom(where, key.type, item))];
+  }
   const each = new Map<string, Json>();
   for (const item of items) {
     const atom = encodeAtom(where, key.type, item);
@@ -80,11 +84,12 @@ function encodeMap(
 ): Json {
   const names = Object.keys(map).sort(compareAtoms);
   count(where, names.length, min, max, part);
+  const { type } = base as ColumnType["key"];
   return [
     "map",
     names.map((name) => [
       encodeAtom(where, key.type, keyOf(where, key.type, name)),
-      encodeAtom(where, (base as ColumnType["key"]).type, map[name]),
+      encodeAtom(where, type, map[name]),
     ]),
   ];
 }

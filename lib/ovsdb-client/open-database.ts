@@ -15,7 +15,7 @@ import {
 import { SERVER_DATABASE, type ServerDatabase } from "./reconnect.ts";
 import { createReplica } from "./replica.ts";
 import { parseSchema, type Schema } from "./schema.ts";
-import { defineTable, type TableDefinition } from "./tables.ts";
+import type { TableDefinition } from "./tables.ts";
 import { ZERO_UUID } from "./types.ts";
 
 /** The database that tells about the others, since OVS 2.9 (ovsdb-server(5)). */
@@ -92,12 +92,9 @@ export function createServerWatch(
   database: string,
   told: (row: ServerDatabase | undefined) => void,
 ): ServerWatch {
-  const definition = defineTable(SERVER_DATABASE.name, Object.fromEntries(SERVER_DATABASE.kinds), {
-    where: [["name", "==", database]],
-  });
-  const replica = createReplica([definition]);
-  const { rows } = replica.table(SERVER_DATABASE);
-  const tell = (): void => told(rows.values().next().value);
+  const replica = createReplica([SERVER_DATABASE]);
+  const byName = replica.table(SERVER_DATABASE).lookup("name");
+  const tell = (): void => told(byName.get(database).values().next().value);
   return {
     start: async (connection, timeoutMs) => {
       const schema = await readSchema(connection, SERVER, timeoutMs);
@@ -106,7 +103,7 @@ export function createServerWatch(
         timeoutMs,
         database: SERVER,
         id: SERVER_MONITOR,
-        definitions: [definition],
+        definitions: [SERVER_DATABASE],
         schema,
         // Of this server alone: there is nothing to go on from.
         lastTransaction: ZERO_UUID,

@@ -107,9 +107,9 @@ type Written<T> = T extends Uuid
       : T;
 
 /** Some columns of a row: `undefined` empties an optional one. */
-export type Columns<R extends Row> = {
-  readonly [K in keyof R as K extends "_uuid" ? never : K]?: Written<R[K]>;
-};
+export type Columns<R extends Row> = string extends keyof R
+  ? WrittenRow
+  : { readonly [K in keyof R as K extends "_uuid" ? never : K]?: Written<R[K]> };
 
 type Where = readonly Condition[];
 

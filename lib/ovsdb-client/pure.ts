@@ -38,6 +38,7 @@ export {
   remove,
   select,
   update,
+  type WrittenRow,
   wait,
 } from "./operations.ts";
 export {

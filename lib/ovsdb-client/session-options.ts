@@ -101,6 +101,11 @@ export interface Session {
   /** Takes a lock from whoever has it. Rejects with NotCurrentError. */
   steal(name: string): Promise<LockState>;
   unlock(name: string): Promise<void>;
+  /**
+   * Gives the connection up, makes another to the same server and reads everything anew: for a caller to whom what the server
+   * said does not fit together. The reason is the failure meanwhile. Without a connection only the reading anew is kept.
+   */
+  reconnect(reason: Error): void;
   /** For good. Requests without reply are rejected. */
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;

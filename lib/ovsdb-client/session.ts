@@ -1,6 +1,7 @@
 // One database, held in a replica for as long as the session lives, through whatever happens to servers and connections.
 // In: endpoints, tables, wishes. Out: the replica, its state, transactions. The order of things on a connection: database,
 // server, schema, locks, monitor; only then is the session current, and only then is anything written.
+// Long, and one closure: everything in it is about the one connection that there is, and what becomes of it.
 import { type Connection, createConnection } from "./connection.ts";
 import { decodeResults, encodeOperations } from "./encode-operations.ts";
 import { type Endpoint, parseEndpoints } from "./endpoints.ts";
@@ -32,6 +33,7 @@ import type { Schema } from "./schema.ts";
 import { type Session, type SessionOptions, type SessionState, withDefaults } from "./session-options.ts";
 import { readTlsFiles, watchTlsFiles } from "./tls-files.ts";
 import { ZERO_UUID } from "./types.ts";
+import { untilCurrent } from "./until-current.ts";
 
 const MONITOR = "replica";
 
@@ -217,7 +219,7 @@ export function connectOvsdb(options: SessionOptions): Session {
         random(),
       );
       at = next.at;
-      if (next.delay > 0) await pause(next.delay);
+      if (next.delay > 0 && !closing.signal.aborted) await pause(next.delay);
     }
   };
   const isStay = (): boolean => leaving?.stay === true;
@@ -247,27 +249,7 @@ export function connectOvsdb(options: SessionOptions): Session {
     onState: stateListeners.add,
     onChange: changeListeners.add,
     onLock: lockListeners.add,
-    whenCurrent: (deadlineMs) =>
-      new Promise((resolve, reject) => {
-        if (state === "current") return resolve();
-        if (state === "closed") return reject(new ClosedError());
-        let cancel = (): void => {};
-        const forget = stateListeners.add((now) => {
-          if (now !== "current" && now !== "closed") return;
-          settle();
-          if (now === "current") resolve();
-          else reject(new ClosedError());
-        });
-        const settle = (): void => {
-          cancel();
-          forget();
-        };
-        if (deadlineMs === undefined) return;
-        cancel = clock.after(deadlineMs, () => {
-          settle();
-          reject(new NotCurrentError(state, failure));
-        });
-      }),
+    whenCurrent: (deadlineMs) => untilCurrent(clock, deadlineMs, stateListeners, () => ({ state, failure })),
     transact: async (operations, { timeoutMs: deadline = timeoutMs } = {}) => {
       const { to, by } = usable();
       const params = [database, ...encodeOperations(by, operations)];
@@ -284,6 +266,10 @@ export function connectOvsdb(options: SessionOptions): Session {
     lock: (name) => locks.lock(leaving === undefined ? connection : undefined, timeoutMs, name),
     steal: async (name) => await locks.steal(usable().to, timeoutMs, name),
     unlock: (name) => locks.unlock(connection, timeoutMs, name),
+    reconnect: (reason) => {
+      contents = { of: "", lastTransaction: ZERO_UUID };
+      if (connection !== undefined) leave(connection, reason, true);
+    },
     close: async () => {
       setState("closed");
       closing.abort();

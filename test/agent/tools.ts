@@ -55,7 +55,7 @@ export function recordingTools(): RecordingTools {
     },
     northbound: {
       commit: (changes) => write("northbound", changes.map(printChange).join("\n")),
-      isGone: () => false,
+      gone: () => [],
     },
     writeRecord: (record) => write("record", JSON.stringify(record)),
     writeSysctl: (path, value) => write("sysctl", `${path}=${value}`),

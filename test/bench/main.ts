@@ -4,12 +4,13 @@ import { join } from "node:path";
 import type { Step } from "../../agent/sync/round.ts";
 import { measureIdle } from "./idle.ts";
 import { inNode } from "./in-node.ts";
+import { measureFilling, measureOneMore, measureStarting } from "./northbound.ts";
 import { measurePackets } from "./packets.ts";
 import { median } from "./statistics.ts";
 import { openWorld, settingsFor, type World } from "./world.ts";
 
-const parts = process.argv.slice(2);
-const wanted = (part: string) => parts.length === 0 || parts.includes(part);
+const asked = process.argv.slice(2);
+const wanted = (part: string) => asked.length === 0 || asked.includes(part);
 const row = (text: string, ...figures: readonly string[]) =>
   console.log(`${text.padEnd(58)}${figures.map((figure) => figure.padStart(12)).join("")}`);
 const ms = (value: number) => `${value.toFixed(1)} ms`;
@@ -17,6 +18,7 @@ const times = (value: number) => `${value.toFixed(2)}×`;
 
 if (wanted("establish")) await establishing();
 if (wanted("one")) await oneMore();
+if (wanted("northbound")) await northbound();
 if (wanted("packets")) await packets();
 if (wanted("idle")) await idle();
 
@@ -146,6 +148,52 @@ async function oneMore(): Promise<void> {
     );
     await world.close();
   }
+}
+
+async function northbound(): Promise<void> {
+  console.log(
+    "\nOVN's northbound database, 10,000 pods with a NAT and a policy row each (medians of 5; floors: a client that only sends, or only receives, beside it on the same socket)",
+  );
+  const filling = await measureFilling(10_000, 5);
+  const rows = filling.rows.toLocaleString("en");
+  row(`${rows} changes as one prepared transaction (floor)`, ms(filling.floor), times(1));
+  row(
+    "the same, and told of the rows by the server",
+    ms(filling.followed),
+    times(filling.followed / filling.floor),
+  );
+  row("agent, from its objects to having looked at all of it", ms(filling.agent.ms), times(filling.ratio));
+  parts("  of this", filling.agent, ["plan", "diff", "commit", "after"]);
+  const perRow = filling.perRow * 20_000;
+  row(
+    `ovn-nbctl for each row, from a sample of ${filling.sample}`,
+    `${(perRow / 1000).toFixed(0)} s`,
+    times(perRow / filling.floor),
+  );
+  let few: number | undefined;
+  for (const present of [100, 10_000]) {
+    const more = await measureOneMore(present, 30);
+    few ??= more.ms;
+    row(
+      `one pod more with ${present.toLocaleString("en")} present`,
+      ms(more.ms),
+      times(more.ms / few),
+      `${more.transactions} transact`,
+      `${more.operations} ops`,
+      `cpu ${ms(more.cpu)}`,
+    );
+    row("  the same sent by the bare client (floor)", ms(more.floor), times(more.ratio));
+  }
+  const starting = await measureStarting(10_000, 5);
+  const size = `${(starting.bytes / 1e6).toFixed(1)} MB`;
+  row(`contents of a monitor received and parsed, ${size} (floor)`, ms(starting.floor), times(1));
+  row("agent, connected to knowing all rows", ms(starting.replica), times(starting.replicaRatio));
+  row("agent, connected to nothing to write", ms(starting.agent.ms), times(starting.ratio));
+  parts("  of this", starting.agent, ["read", "plan", "diff"]);
+}
+
+function parts(name: string, of: Readonly<Record<string, number>>, keys: readonly string[]): void {
+  row(name, ...keys.map((key) => `${key} ${(of[key] ?? 0).toFixed(0)}`));
 }
 
 async function packets(): Promise<void> {

@@ -6,28 +6,46 @@ import type { Objects } from "../../agent/model/build.ts";
 import type { HostFacts } from "../../agent/model/facts.ts";
 import type { Settings } from "../../agent/model/settings.ts";
 import { createMode } from "../../agent/plan/modes.ts";
+import { leaveNorthbound } from "../../agent/plan/parts/northbound/leave.ts";
+import { nothing } from "../../agent/plan/plan.ts";
 import { createBackends } from "../../agent/sync/backends.ts";
 import { createContention } from "../../agent/sync/contention.ts";
-import { printSteps } from "../../agent/sync/round.ts";
+import type { RowChange } from "../../agent/sync/northbound/changes.ts";
+import { createGoneNodes } from "../../agent/sync/northbound/gone-nodes.ts";
+import { carryOut, type Outcome, printSteps } from "../../agent/sync/round.ts";
+import type { Session } from "../../lib/ovsdb-client/index.ts";
 import { bareHost, settings as plain } from "../agent/make.ts";
 import { recordingTools } from "../agent/tools.ts";
 
 export interface NorthboundAgent {
   /** One round with these objects, or those of the last one; everything read anew. Throws what a backend failed with. */
   round(objects?: Objects): Promise<string>;
+  /** As `uninstall` leaves, with what the agent last knew of the host. */
+  leave(handBack?: boolean): Promise<string>;
   /** The last round. */
   readonly last: Round | undefined;
   /** How many transactions were sent. */
   readonly transactions: number;
-  readonly session: NonNullable<ReturnType<typeof connectNorthbound>["session"]>;
+  /** What the last one did. */
+  readonly committed: readonly RowChange[];
+  /** Facts as they are now, read anew. */
+  read(): Promise<HostFacts>;
+  readonly settings: Settings;
+  readonly session: Session;
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
+}
+
+export interface AgentOptions {
+  /** By which it is told how long nodes have been gone. */
+  readonly now?: () => number;
 }
 
 export function openNorthboundAgent(
   endpoint: string,
   of: Partial<Settings> = {},
   host: Partial<HostFacts> = {},
+  { now }: AgentOptions = {},
 ): NorthboundAgent {
   const settings: Settings = { ...plain, gatewayMode: "shared", ...of };
   const northbound = connectNorthbound(
@@ -36,25 +54,26 @@ export function openNorthboundAgent(
   );
   if (northbound.session === undefined) throw new Error("no endpoint");
   let transactions = 0;
+  let committed: readonly RowChange[] = [];
   const commit: typeof northbound.tools.commit = async (changes) => {
     transactions++;
+    committed = changes;
     await northbound.tools.commit(changes);
   };
-  const backends = createBackends({
-    ...recordingTools(),
-    northbound: { commit, isGone: northbound.tools.isGone },
-  });
+  const gone = now === undefined ? northbound.tools.gone : createGoneNodes(now);
+  const backends = createBackends({ ...recordingTools(), northbound: { commit, gone } });
   let facts: HostFacts = { ...bareHost, ...host };
   let objects: Objects | undefined;
   let last: Round | undefined;
+  const read = async () => {
+    facts = { ...facts, northbound: await northbound.read(true) };
+    return facts;
+  };
   const loop = createLoop({
     settings,
     mode: createMode(settings.gatewayMode),
     backends,
-    readHost: async () => {
-      facts = { ...facts, northbound: await northbound.read(true) };
-      return facts;
-    },
+    readHost: read,
     assumeHost: (assumed) => {
       facts = assumed;
     },
@@ -64,21 +83,36 @@ export function openNorthboundAgent(
     },
     contention: createContention(() => 0),
   });
+  const said = ({ failures, steps }: Outcome) => {
+    const failure = failures[0];
+    if (failure !== undefined) throw failure.error;
+    return printSteps(steps.filter(({ backend }) => backend === "northbound"));
+  };
   const close = () => northbound.close();
   return {
-    session: northbound.session,
+    settings,
+    session: northbound.session as Session,
     get last() {
       return last;
     },
     get transactions() {
       return transactions;
     },
-    round: async (now) => {
-      objects = now ?? objects;
+    get committed() {
+      return committed;
+    },
+    read,
+    round: async (to) => {
+      objects = to ?? objects;
       last = await loop.round(new Set(), { write: true, allObjects: true });
-      const failure = last.outcome.failures[0];
-      if (failure !== undefined) throw failure.error;
-      return printSteps(last.outcome.steps.filter(({ backend }) => backend === "northbound"));
+      return said(last.outcome);
+    },
+    leave: async (handBack = false) => {
+      const found = await read();
+      const plan = { ...nothing, northbound: leaveNorthbound(settings, found.northbound, handBack) };
+      const outcome = await carryOut(backends, plan, found, { write: true, held: () => false });
+      facts = outcome.facts;
+      return said(outcome);
     },
     close,
     [Symbol.asyncDispose]: close,

@@ -35,7 +35,12 @@ export class NorthboundServer {
     this.endpoint = `unix:${join(this.directory, "nb.sock")}`;
   }
 
-  static async open({ node = "node1", cluster = {}, pods, rows = true }: ServerOptions = {}): Promise<NorthboundServer> {
+  static async open({
+    node = "node1",
+    cluster = {},
+    pods,
+    rows = true,
+  }: ServerOptions = {}): Promise<NorthboundServer> {
     const { bin, nbSchema } = await ovnPrograms();
     const server = new NorthboundServer(bin);
     await exec(join(bin, "ovsdb-tool"), ["create", server.#file("nb.db"), nbSchema]);
@@ -73,7 +78,14 @@ export class NorthboundServer {
       ],
       { stdio: "ignore" },
     );
-    await until(() => this.client("list-dbs").then(() => true, () => false), "the northbound server answers");
+    await until(
+      () =>
+        this.client("list-dbs").then(
+          () => true,
+          () => false,
+        ),
+      "the northbound server answers",
+    );
   }
 
   /** Ends it at once; the database file stays. */
@@ -99,9 +111,13 @@ export class NorthboundServer {
 
   /** ovsdb-client with the endpoint after the command. */
   async client(command: string, ...args: readonly string[]): Promise<string> {
-    const { stdout } = await exec(join(this.#bin, "ovsdb-client"), ["--timeout=10", command, this.endpoint, ...args], {
-      maxBuffer: 1 << 30,
-    });
+    const { stdout } = await exec(
+      join(this.#bin, "ovsdb-client"),
+      ["--timeout=10", command, this.endpoint, ...args],
+      {
+        maxBuffer: 1 << 30,
+      },
+    );
     return stdout;
   }
 
@@ -112,7 +128,11 @@ export class NorthboundServer {
 
   /** `nbctl("lr-policy-list", "ovn_cluster_router")` */
   async nbctl(...args: readonly string[]): Promise<string> {
-    const { stdout } = await exec(join(this.#bin, "ovn-nbctl"), [`--db=${this.endpoint}`, "--timeout=10", ...args]);
+    const { stdout } = await exec(join(this.#bin, "ovn-nbctl"), [
+      `--db=${this.endpoint}`,
+      "--timeout=10",
+      ...args,
+    ]);
     return stdout;
   }
 }

@@ -1,15 +1,17 @@
 // This node's part of OVN's northbound database: rows for its pods, for the egress IPs it holds, and for its zone. Pure.
 // What decides is which of the two ways an egress IP leaves by: its node's gateway router, or its node's kernel.
 import { lastOf } from "../../model/memo.ts";
-import type { Topology } from "../../model/northbound.ts";
-import type { Node, Pod } from "../../model/objects.ts";
+import { cidrsOf, type Topology } from "../../model/northbound.ts";
+import { podRowName } from "../../model/northbound-ids.ts";
+import type { EgressIP, Namespace, Node, Pod } from "../../model/objects.ts";
 import { createPodAddresses, type PodAddresses } from "../../model/pod-addresses.ts";
+import { matches } from "../../model/select.ts";
 import type { SelectedPod } from "../../model/selection.ts";
 import type { Settings } from "../../model/settings.ts";
-import { fromShards, type Shard, type Shards, shardwise } from "../../model/shards.ts";
+import { entriesOf, fromShards, type Shard, type Shards, shardwise } from "../../model/shards.ts";
 import type { Snapshot } from "../../model/snapshot.ts";
 import { isUnresolved } from "../../model/unresolved.ts";
-import { nothing, type PlannedNorthbound } from "../plan.ts";
+import { nothing, type PlannedNorthbound, type Unresolved } from "../plan.ts";
 import { type PodRows, podRowsFor } from "./northbound/pod-rows.ts";
 import { sharedRows } from "./northbound/shared-rows.ts";
 
@@ -31,10 +33,7 @@ export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
     ),
   );
   const unresolvedPerShard = shardwise((shard: Shard<Pod>) => [...shard.values()].filter(isUnresolved));
-  const unresolved = lastOf(
-    (pods: readonly (readonly Pod[])[]) =>
-      new Set(pods.flat().map(({ namespace, name }) => `${namespace}/${name}`)),
-  );
+  const unresolved = lastOf(unresolvedRows);
   const zoneOf = lastOf(zonePart);
   const snatPerPod = lastOf((pods: PodAddresses, topology: Topology, node: string) => ({
     pods,
@@ -47,7 +46,7 @@ export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
       sharedByZone: PlannedNorthbound["shared"],
       served: PodAddresses,
       kernelHop: PlannedNorthbound["kernelHop"],
-      waiting: ReadonlySet<string>,
+      waiting: Unresolved,
       snats: PlannedNorthbound["snatPerPod"],
     ): PlannedNorthbound =>
       Object.freeze({
@@ -60,31 +59,53 @@ export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
         snatPerPod: snats,
       }),
   );
-  return ({ settings, host, held, nodes, pods, served }) => {
+  return ({ settings, host, held, nodes, namespaces, egressIPs, pods, served }) => {
     const { state, topology } = host.northbound;
     if (state === "off" || !nodes.has(settings.node)) return nothing.northbound;
     return joined(
-      zoneOf(settings, nodes),
+      zoneOf(settings, nodes, topology),
       podRows(podRowsPerShard(settings, held, nodes, topology)(served.claims)),
       shared(settings, nodes, topology),
       servedOf(settings)(served.selected),
       topology.management,
-      unresolved(unresolvedPerShard(pods)),
+      unresolved(unresolvedPerShard(pods), egressIPs, namespaces, pods),
       settings.snatPerPod ? snatPerPod(localOf(settings)(pods), topology, settings.node) : undefined,
     );
   };
 }
 
+/** Rows of running pods of unknown address that an EgressIP still selects, by name: what an address is kept for. */
+function unresolvedRows(
+  perShard: readonly (readonly Pod[])[],
+  egressIPs: readonly EgressIP[],
+  namespaces: ReadonlyMap<string, Namespace>,
+  pods: Shards<Pod>,
+): Unresolved {
+  const waiting = perShard.flat();
+  if (waiting.length === 0) return nothing.northbound.unresolved;
+  const names = waiting.flatMap((pod) => {
+    const labels = namespaces.get(pod.namespace)?.labels;
+    const by = egressIPs.find(
+      ({ namespaceSelector, podSelector }) =>
+        labels !== undefined && matches(namespaceSelector, labels) && matches(podSelector, pod.labels),
+    );
+    return by === undefined ? [] : [podRowName(by.name, pod)];
+  });
+  const alive = [...entriesOf(pods)].filter(([, { finished }]) => !finished);
+  return { names: new Set(names), taken: new Set(alive.flatMap(([, { addresses }]) => addresses)) };
+}
+
 function zonePart(
   { node, northboundOwner: owner }: Settings,
   nodes: ReadonlyMap<string, Node>,
+  { podNetworks }: Topology,
 ): Pick<PlannedNorthbound, "node" | "owner" | "podNetworks" | "nodes"> {
   const own = nodes.get(node);
-  const inZone = [...nodes.values()].filter(({ zone }) => zone === own?.zone);
+  const alone = [...nodes.values()].filter(({ zone }) => zone === own?.zone).length === 1;
   return {
     node,
     owner,
-    nodes: new Set(nodes.keys()),
-    podNetworks: inZone.length > 1 ? (own?.podSubnets ?? []) : [],
+    nodes: new Map([...nodes].map(([name, { podSubnets }]) => [name, podSubnets])),
+    podNetworks: alone ? undefined : [...(own?.podSubnets ?? []), ...cidrsOf(podNetworks)],
   };
 }

@@ -99,9 +99,16 @@ function isOfZone(change: RowChange): boolean {
 
 function insertion({ table, columns, ids }: Row, name: string, members?: readonly string[]): Operation {
   const written: Record<string, WrittenValue> = { external_ids: ids };
-  for (const [column, value] of Object.entries(columns)) written[column] = writtenValue(column, value);
+  for (const [column, value] of Object.entries(columns)) {
+    // What is empty is what a row begins with; and an older schema may not have the column (NAT.match before OVN 24.03).
+    if (!isEmpty(value)) written[column] = writtenValue(column, value);
+  }
   if (members !== undefined) written["addresses"] = members;
   return { op: "insert", table, row: written, name };
+}
+
+function isEmpty(value: ColumnValue): boolean {
+  return typeof value === "object" ? Object.keys(value).length === 0 : value === "";
 }
 
 /** The one map of numbers is what a QoS row does. */
@@ -112,7 +119,6 @@ function writtenValue(column: string, value: ColumnValue): WrittenValue {
   return value;
 }
 
-/** Other people's keys of external_ids stay. */
 function updating({ row, found }: Extract<RowChange, { op: "update" }>): readonly Operation[] {
   const where = byUuid(found.uuid as Uuid);
   const columns = changedColumns(row, found);
@@ -126,6 +132,7 @@ function updating({ row, found }: Extract<RowChange, { op: "update" }>): readonl
     operations.push({ op: "update", table: row.table, where, row: Object.fromEntries(written) });
   }
   if (ids.length > 0) {
+    const written = Object.fromEntries(ids.flatMap((key) => (key in row.ids ? [[key, row.ids[key]]] : [])));
     operations.push({
       op: "mutate",
       table: row.table,
@@ -133,7 +140,7 @@ function updating({ row, found }: Extract<RowChange, { op: "update" }>): readonl
       // An insertion into a map leaves keys that are there as they are.
       mutations: [
         ["external_ids", "delete", ids],
-        ["external_ids", "insert", Object.fromEntries(ids.map((key) => [key, row.ids[key] as string]))],
+        ["external_ids", "insert", written as Readonly<Record<string, string>>],
       ],
     });
   }

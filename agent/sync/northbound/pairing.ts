@@ -18,6 +18,10 @@ export function pair(
   found: readonly FoundRow[],
   purposeOf: (row: Row) => string,
 ): Paired {
+  if (found.length === 0)
+    return wanted.length === 0
+      ? NO_CHANGES
+      : { establish: wanted.map((row) => ({ op: "insert", row })), retire: [] };
   const establish: RowChange[] = [];
   const left = new Set(found);
   const duplicates = new Set<FoundRow>();

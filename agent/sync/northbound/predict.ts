@@ -2,7 +2,7 @@
 import type { FoundRow, NorthboundFacts, Row } from "../../model/northbound.ts";
 import { NODE_KEY } from "../../model/northbound-ids.ts";
 import { podAddressOf } from "../../model/northbound-pod.ts";
-import { getFrom, type Shards, withEntries } from "../../model/shards.ts";
+import { getFrom, withEntries } from "../../model/shards.ts";
 import type { RowChange } from "./changes.ts";
 
 export function predictNorthbound(facts: NorthboundFacts, changes: readonly RowChange[]): NorthboundFacts {
@@ -15,13 +15,26 @@ export function predictNorthbound(facts: NorthboundFacts, changes: readonly RowC
     pods.set(address, rows);
     return rows;
   };
+  const writers = new Map(facts.writers);
+  const count = (row: FoundRow | undefined, more: 1 | -1) => {
+    if (row === undefined) return;
+    const node = row.ids[NODE_KEY] ?? "";
+    const now = (writers.get(node) ?? 0) + more;
+    if (now > 0) writers.set(node, now);
+    else writers.delete(node);
+  };
+  /** A row stays with its address for life: what it is about is by what it is found. */
   const replace = (before: FoundRow | undefined, after: FoundRow | undefined) => {
-    const address = podAddressOf((after ?? before) as Row);
-    const of = address === undefined ? shared : rowsOf(podAddressOf((before ?? after) as Row) ?? "");
+    const address = podAddressOf((before ?? after) as Row);
+    const of = address === undefined ? shared : rowsOf(address);
     const kept = of.filter((row) => row !== before);
     const next = after === undefined ? kept : [...kept, after];
     if (address === undefined) shared = next;
-    else pods.set(address, next);
+    else {
+      pods.set(address, next);
+      count(before, -1);
+      count(after, 1);
+    }
   };
   for (const change of changes) {
     switch (change.op) {
@@ -33,7 +46,7 @@ export function predictNorthbound(facts: NorthboundFacts, changes: readonly RowC
           ...change.found,
           on: change.row.on,
           columns: { ...change.found.columns, ...change.row.columns },
-          ids: { ...change.found.ids, ...change.row.ids },
+          ids: idsAfter(change.row, change.found),
         });
         break;
       case "delete":
@@ -61,17 +74,12 @@ export function predictNorthbound(facts: NorthboundFacts, changes: readonly RowC
     shared,
     served: withEntries(facts.served, members),
     nodeSnats: withEntries(facts.nodeSnats, nodeSnats),
-    writers: nextPods === facts.pods ? facts.writers : writersOf(nextPods),
+    writers: nextPods === facts.pods ? facts.writers : writers,
   });
 }
 
-export function writersOf(pods: Shards<readonly FoundRow[]>): ReadonlyMap<string, number> {
-  const writers = new Map<string, number>();
-  for (const shard of pods.shards)
-    for (const rows of shard.values())
-      for (const { ids } of rows) {
-        const node = ids[NODE_KEY] ?? "";
-        writers.set(node, (writers.get(node) ?? 0) + 1);
-      }
-  return writers;
+/** As operations.ts writes them. */
+function idsAfter(row: Row, { ids }: FoundRow): FoundRow["ids"] {
+  const { [NODE_KEY]: _, ...others } = ids;
+  return { ...others, ...row.ids };
 }

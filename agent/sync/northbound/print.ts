@@ -41,7 +41,7 @@ function printUpdate(row: Row, found: Row): string {
     const before = found.columns[column];
     return `${column}=${before === undefined ? "" : printValue(before)} -> ${printValue(row.columns[column] ?? "")}`;
   });
-  const ids = changedIds(row, found).map((key) => `${key}=${found.ids[key] ?? ""} -> ${row.ids[key]}`);
+  const ids = changedIds(row, found).map((key) => `${key}=${found.ids[key] ?? ""} -> ${row.ids[key] ?? ""}`);
   const where = Object.entries(row.columns)
     .filter(([column]) => WHICH.has(column) && columns.every((text) => !text.startsWith(`${column}=`)))
     .map(([column, value]) => `${column}=${printValue(value)}`);

@@ -169,8 +169,7 @@ describe("look-ups", () => {
     const { table, told } = holding({ [ONE]: { name: "cat", legs: 4 }, [TWO]: { name: "dog", legs: 4 } });
     const byLegs = table.lookup("legs");
     const byInitial = table.lookup(({ name }) => name[0]);
-    const names = (rows: ReadonlyMap<Uuid, { name: string }>) =>
-      [...rows.values()].map(({ name }) => name).sort();
+    const names = (rows: ReadonlyMap<Uuid, { name: string }>) => [...rows.values()].map(({ name }) => name);
     expect(names(byLegs.get(4))).toEqual(["cat", "dog"]);
     told(
       2,
@@ -185,7 +184,7 @@ describe("look-ups", () => {
       ["cat"],
       ["duck"],
     ]);
-    expect([...byInitial.keys()].sort()).toEqual(["c", "d"]);
+    expect(new Set(byInitial.keys())).toEqual(new Set(["c", "d"]));
     expect(names(byInitial.get("d"))).toEqual(["duck"]);
   });
 

@@ -1,6 +1,5 @@
 // What this node wants of the northbound database when the agent goes for good: nothing, or its rows in other hands. Pure.
-import { type Cidr, parseCidr } from "../../../model/ip.ts";
-import type { FoundRow, NorthboundFacts, Row } from "../../../model/northbound.ts";
+import { cidrsOf, type FoundRow, type NorthboundFacts, type Row } from "../../../model/northbound.ts";
 import {
   addressSet,
   ID_KEY,
@@ -9,13 +8,14 @@ import {
   type OwnSet,
   REFERENCE_OWNER,
 } from "../../../model/northbound-ids.ts";
+import type { PodAddresses } from "../../../model/pod-addresses.ts";
 import type { Settings } from "../../../model/settings.ts";
 import { entriesOf, shardsFrom, withEntries } from "../../../model/shards.ts";
 import { nothing, type PlannedNorthbound } from "../../plan.ts";
 
 /** With `handBack` rows stay as they are and become OVN-Kubernetes', which then goes on with them without a gap. */
 export function leaveNorthbound(
-  { node, northboundOwner: owner }: Pick<Settings, "node" | "northboundOwner">,
+  { node, northboundOwner: owner, snatPerPod }: Pick<Settings, "node" | "northboundOwner" | "snatPerPod">,
   found: NorthboundFacts,
   handBack: boolean,
 ): PlannedNorthbound {
@@ -28,9 +28,9 @@ export function leaveNorthbound(
     ...nothing.northbound,
     node,
     owner,
-    // Without manifests nobody can say which pods' networks are this node's: its own rows can.
-    podNetworks: others.length === 0 ? [] : own.flatMap(([address]) => wholeAddress(address)),
-    nodes: new Set(others),
+    podNetworks: others.length === 0 ? undefined : cidrsOf(found.topology.podNetworks),
+    nodes: new Map(others.map((other) => [other, []])),
+    snatPerPod: snatPerPod ? { pods: ownPods(own), to: found.topology.outside.get(node) ?? {} } : undefined,
   };
   if (!handBack) return leaving;
   const renames = setRenames(owner);
@@ -47,9 +47,13 @@ export function leaveNorthbound(
   };
 }
 
-function wholeAddress(address: string): readonly Cidr[] {
-  const cidr = parseCidr(`${address}/${address.includes(":") ? 128 : 32}`);
-  return cidr === undefined ? [] : [cidr];
+/** A pod that is rerouted by this node's own policy is one of its pods: the others have a NAT row alone. */
+function ownPods(own: readonly (readonly [string, readonly FoundRow[]])[]): PodAddresses {
+  return shardsFrom(
+    own
+      .filter(([, rows]) => rows.some(({ table }) => table === "Logical_Router_Policy"))
+      .map(([address]) => [address, [address]] as const),
+  );
 }
 
 /** Names of sets are made from their owner, so both they and the matches that say them change. */
@@ -76,8 +80,9 @@ function handOver({ uuid: _, ...row }: FoundRow, renames: ReadonlyMap<string, st
       typeof value === "string" && (column === "match" || column === "name") ? renamed(value) : value,
     ]),
   );
+  const { [NODE_KEY]: __, ...others } = row.ids;
   const ids = {
-    ...row.ids,
+    ...others,
     [OWNER_KEY]: REFERENCE_OWNER,
     ...(id === undefined ? {} : { [ID_KEY]: `${REFERENCE_OWNER}${id.slice(owner.length)}` }),
   };

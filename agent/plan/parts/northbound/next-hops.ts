@@ -6,8 +6,10 @@ import {
   contains,
   type Family,
   familyOf,
+  longestPrefix,
   sortedAddresses,
 } from "../../../model/ip.ts";
+import { perObject } from "../../../model/memo.ts";
 import type { Topology } from "../../../model/northbound.ts";
 import type { Assignment, EgressIP, Node } from "../../../model/objects.ts";
 import type { Settings } from "../../../model/settings.ts";
@@ -41,26 +43,17 @@ export function nextHopsFor(
     if (throughGateway(settings, primary)) return topology.gateways.get(name)?.[family];
     return own ? topology.management[family] : managementOf(node, family);
   };
-  const remembered = new WeakMap<
-    EgressIP,
-    { readonly 4: readonly Address[]; readonly 6: readonly Address[] }
-  >();
-  return (egressIP, family) => {
-    const known = remembered.get(egressIP);
-    if (known !== undefined) return known[family];
-    const hopsOf = (wanted: Family) =>
-      sortedAddresses(
-        new Set(
-          egressIP.assignments
-            .filter((assignment) => assignment.family === wanted)
-            .map((assignment) => hopOf(egressIP, assignment))
-            .filter((hop) => hop !== undefined),
-        ),
-      );
-    const hops = Object.freeze({ 4: hopsOf(4), 6: hopsOf(6) });
-    remembered.set(egressIP, hops);
-    return hops[family];
-  };
+  const hopsOf = (egressIP: EgressIP, family: Family) =>
+    sortedAddresses(
+      new Set(
+        egressIP.assignments
+          .filter((assignment) => assignment.family === family)
+          .map((assignment) => hopOf(egressIP, assignment))
+          .filter((hop) => hop !== undefined),
+      ),
+    );
+  const remembered = perObject((egressIP: EgressIP) => ({ 4: hopsOf(egressIP, 4), 6: hopsOf(egressIP, 6) }));
+  return (egressIP, family) => remembered(egressIP)[family];
 }
 
 /** The second address of its pods' network (reference 0.4): its own port is not asked for, there is one row a pod among them. */
@@ -69,8 +62,13 @@ function managementOf({ podSubnets }: Node, family: Family): Address | undefined
   return subnet === undefined ? undefined : addressAt(subnet, 2);
 }
 
-/** By its annotations, as the reference decides for nodes it cannot look at (A.5). */
-function isPrimaryOf(node: Node, address: Address): boolean {
-  const ofFamily = node.primary.find((cidr) => cidr.family === familyOf(address));
-  return ofFamily !== undefined && contains(ofFamily, address);
+/**
+ * By its annotations, as the reference decides for nodes it cannot look at (A.5); without the one for the primary network by the
+ * node's own address, as that node's agent does.
+ */
+function isPrimaryOf({ primary, hostCidrs, internalAddresses }: Node, address: Address): boolean {
+  const ofFamily = primary.find((cidr) => cidr.family === familyOf(address));
+  if (ofFamily !== undefined) return contains(ofFamily, address);
+  const best = longestPrefix(hostCidrs, (cidr) => cidr, address);
+  return best !== undefined && internalAddresses.includes(best.address);
 }

@@ -4,7 +4,7 @@ import type { Claims } from "../../../model/address-index.ts";
 import { type Address, type Family, familyOf } from "../../../model/ip.ts";
 import { CLUSTER_ROUTER, gatewayRouter, type Row, type Topology } from "../../../model/northbound.ts";
 import { type Ids, natIds, podRowName, policyIds } from "../../../model/northbound-ids.ts";
-import type { Node } from "../../../model/objects.ts";
+import type { EgressIP, Node } from "../../../model/objects.ts";
 import type { SelectedPod } from "../../../model/selection.ts";
 import type { Settings } from "../../../model/settings.ts";
 import type { Shard } from "../../../model/shards.ts";
@@ -31,7 +31,7 @@ export function podRowsFor(
 
   const policyOf = (address: Address, family: Family, { pod, by }: SelectedPod): Row | undefined => {
     if (!topology.routers.has(CLUSTER_ROUTER)) return undefined;
-    const hops = pod.node === settings.node ? hopsOf(by, family) : arrivalOf(family, by.name, pod.node);
+    const hops = pod.node === settings.node ? hopsOf(by, family) : arrivalOf(family, by, pod.node);
     if (hops === undefined || (hops.length === 0 && settings.whenUnready === "node-ip")) return undefined;
     return {
       table: "Logical_Router_Policy",
@@ -47,14 +47,21 @@ export function podRowsFor(
       ids: policyIds(ids, REROUTE_PRIORITY, podRowName(by.name, pod), `ip${family}`),
     };
   };
-  /** A pod of another zone arrives by the transit switch; what leaves through this kernel has to be led to it (B.4.4). */
-  const arrivalOf = (family: Family, name: string, podNode: string): readonly Address[] | undefined => {
-    const entry = heldOf.get(`${name} ${family}`);
-    const hop = topology.management[family];
-    if (entry === undefined || hop === undefined || throughGateway(settings, entry.primary)) return undefined;
-    // In the own zone the agent of the pod's node writes the policy, for both hops of the way.
-    return nodes.get(podNode)?.zone === zone ? undefined : [hop];
+  /**
+   * A pod of another zone arrives by the transit switch; what leaves through this kernel has to be led to it (B.4.4), and what
+   * was sent here and cannot be given has nowhere to go. In the own zone the agent of the pod's node writes the policy, for both
+   * hops of the way.
+   */
+  const arrivalOf = (family: Family, by: EgressIP, podNode: string): readonly Address[] | undefined => {
+    if (nodes.get(podNode)?.zone === zone) return undefined;
+    const entry = heldOf.get(`${by.name} ${family}`);
+    if (entry !== undefined && throughGateway(settings, entry.primary)) return undefined;
+    if (entry === undefined && !isSentHere(by, family)) return undefined;
+    const hop = entry === undefined ? undefined : topology.management[family];
+    return hop === undefined ? [] : [hop];
   };
+  const isSentHere = ({ assignments }: EgressIP, family: Family) =>
+    assignments.some((assignment) => assignment.node === settings.node && assignment.family === family);
   const natOf = (address: Address, family: Family, { pod, by }: SelectedPod): Row | undefined => {
     const entry = heldOf.get(`${by.name} ${family}`);
     if (entry === undefined || !throughGateway(settings, entry.primary)) return undefined;

@@ -27,23 +27,24 @@ const REPLY_MARK = 42;
 /** Packet mark by which the bridge, or the host, gives a packet for a node the own node's address (B.6, C.1). */
 const TO_NODE_MARK = "1008";
 
-/** Rows in the order in which a person would explain them; none where the cluster router is not there. */
+/** Rows in the order in which a person would explain them. Without the cluster router those that stand on it are left out. */
 export function sharedRows(
   settings: Settings,
   nodes: ReadonlyMap<string, Node>,
   topology: Topology,
 ): readonly Row[] {
-  if (!topology.routers.has(CLUSTER_ROUTER)) return [];
   const ids: Ids = { owner: settings.northboundOwner };
   const families = ([4, 6] as const).filter((family) =>
     settings.clusterNetworks.some((network) => network.family === family),
   );
+  const switches = topology.marksReplies ? zoneSwitches(settings, nodes, topology) : [];
+  const hasRouter = topology.routers.has(CLUSTER_ROUTER);
   return Object.freeze([
     ...families.flatMap((family) => setRows(ids, family, nodes)),
-    ...families.flatMap((family) => exemptions(settings, ids, family, topology.join)),
-    policy(ids, "EIP-No-Reroute-reply-traffic", "ip", `pkt.mark == ${REPLY_MARK}`),
-    ...families.flatMap((family) => replyRows(ids, family, zoneSwitches(settings, nodes, topology))),
-    ...families.flatMap((family) => arrivalRoutes(settings, ids, family, nodes, topology)),
+    ...(hasRouter ? families : []).flatMap((family) => exemptions(settings, ids, family, topology.join)),
+    ...(hasRouter ? [policy(ids, "EIP-No-Reroute-reply-traffic", "ip", `pkt.mark == ${REPLY_MARK}`)] : []),
+    ...families.flatMap((family) => replyRows(ids, family, switches)),
+    ...(hasRouter ? families : []).flatMap((family) => arrivalRoutes(settings, ids, family, nodes, topology)),
   ]);
 }
 

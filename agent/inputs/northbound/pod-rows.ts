@@ -1,0 +1,212 @@
+// Policies and NAT rows, each looked at once when it changes and kept by the pod address that it is about.
+// In: changes of the two tables. Out: rows by address, of which those that nothing happened to stay the objects they were.
+import type { RowChange, RowOf } from "../../../lib/ovsdb-client/pure.ts";
+import { byCodeUnit } from "../../model/names.ts";
+import { CLUSTER_ROUTER, type FoundRow, gatewayRouter } from "../../model/northbound.ts";
+import { NODE_KEY, OWNER_TYPE, TYPE_KEY } from "../../model/northbound-ids.ts";
+import { podAddressOf } from "../../model/northbound-pod.ts";
+import type { Nat, Policy } from "../../model/northbound-schema.ts";
+import { type Shards, withEntries } from "../../model/shards.ts";
+import type { Whose } from "./whose.ts";
+
+export type PolicyRow = RowOf<typeof Policy>;
+type NatRow = RowOf<typeof Nat>;
+
+export type PodTable = "Logical_Router_Policy" | "NAT";
+
+export function isPodTable(name: string): name is PodTable {
+  return name === "Logical_Router_Policy" || name === "NAT";
+}
+
+export interface PodRows {
+  /** Says whether rows are among them that are the whole zone's. */
+  take(table: PodTable, changes: readonly RowChange[]): boolean;
+  /** The row stands under other parents than it did. Says whether it is the whole zone's. */
+  touch(uuid: string): boolean;
+  /** `before` with what is different since it was made. */
+  pods(before: Shards<readonly FoundRow[]>, standsOn: StandsOn): Shards<readonly FoundRow[]>;
+  nodeSnats(before: Shards<readonly string[]>, outside: ReadonlySet<string>): Shards<readonly string[]>;
+  /** The addresses of the gateway router are others: each SNAT row has to be looked at again. */
+  touchNodeSnats(): void;
+  /** The same map while it says the same. */
+  writers(): ReadonlyMap<string, number>;
+  readonly foreign: number;
+  shared(): Iterable<PolicyRow>;
+  /** Uuids of all rows that concern us, with the router that each belongs under. */
+  places(): Iterable<readonly [string, string]>;
+}
+
+/** Where a row stands, if that is elsewhere than it belongs. */
+export type StandsOn = (uuid: string) => readonly string[] | undefined;
+
+type Entry =
+  | ({ readonly kind: "pod"; readonly address: string; readonly uuid: string; readonly node: string } & (
+      | { readonly table: "Logical_Router_Policy"; readonly row: PolicyRow }
+      | { readonly table: "NAT"; readonly row: NatRow }
+    ))
+  | { readonly kind: "shared"; readonly row: PolicyRow }
+  | { readonly kind: "snat"; readonly row: NatRow }
+  | { readonly kind: "foreign" };
+type PodEntry = Extract<Entry, { kind: "pod" }>;
+
+export function createPodRows(of: Whose, snatPerPod: boolean): PodRows {
+  const entries = new Map<string, Entry>();
+  const byAddress = new Map<string, readonly PodEntry[]>();
+  const snats = new Map<string, readonly NatRow[]>();
+  const touched = new Set<string>();
+  const touchedSnats = new Set<string>();
+  const counts = new Map<string, number>();
+  let writers: ReadonlyMap<string, number> | undefined;
+  let foreign = 0;
+
+  const look = (table: PodTable, row: PolicyRow | NatRow): Entry | undefined => {
+    const { external_ids: ids, _uuid: uuid } = row;
+    if (of.concerns(ids)) {
+      const address = podAddressOf({ table, columns: row as never });
+      if (address === undefined) return { kind: "shared", row: row as PolicyRow };
+      return { kind: "pod", address, uuid, node: ids[NODE_KEY] ?? "", table, row } as PodEntry;
+    }
+    if (of.isForeign(ids)) return { kind: "foreign" };
+    if (table === "NAT" && snatPerPod && isPlainSnat(row as NatRow))
+      return { kind: "snat", row: row as NatRow };
+    return undefined;
+  };
+  const count = (node: string, more: 1 | -1) => {
+    const next = (counts.get(node) ?? 0) + more;
+    if (next === 0) counts.delete(node);
+    else counts.set(node, next);
+    writers = undefined;
+  };
+  const note = (entry: Entry, more: 1 | -1) => {
+    switch (entry.kind) {
+      case "pod":
+        change(byAddress, entry.address, entry, more);
+        touched.add(entry.address);
+        count(entry.node, more);
+        break;
+      case "snat":
+        change(snats, entry.row.logical_ip, entry.row, more);
+        touchedSnats.add(entry.row.logical_ip);
+        break;
+      case "foreign":
+        foreign += more;
+        break;
+      case "shared":
+        break;
+    }
+  };
+  return {
+    take: (table, changes) => {
+      let shared = false;
+      for (const { uuid, after } of changes) {
+        const before = entries.get(uuid);
+        const now = after === undefined ? undefined : look(table, after as unknown as PolicyRow | NatRow);
+        if (before !== undefined) note(before, -1);
+        if (now !== undefined) {
+          entries.set(uuid, now);
+          note(now, 1);
+        } else if (before !== undefined) entries.delete(uuid);
+        shared ||= before?.kind === "shared" || now?.kind === "shared";
+      }
+      return shared;
+    },
+    touch: (uuid) => {
+      const entry = entries.get(uuid);
+      if (entry?.kind === "pod") touched.add(entry.address);
+      return entry?.kind === "shared";
+    },
+    pods: (before, standsOn) => {
+      const updates = [...touched].map((address) => {
+        const rows = byAddress.get(address);
+        return [address, rows?.toSorted(inOrder).map((entry) => found(entry, standsOn))] as const;
+      });
+      touched.clear();
+      return withEntries(before, updates);
+    },
+    nodeSnats: (before, outside) => {
+      const updates = [...touchedSnats].map((address) => {
+        const rows = (snats.get(address) ?? []).filter(({ external_ip }) => outside.has(external_ip));
+        const uuids = rows.map(({ _uuid }): string => _uuid).sort(byCodeUnit);
+        return [address, uuids.length === 0 ? undefined : uuids] as const;
+      });
+      touchedSnats.clear();
+      return withEntries(before, updates);
+    },
+    touchNodeSnats: () => {
+      for (const address of snats.keys()) touchedSnats.add(address);
+    },
+    writers: () => {
+      writers ??= new Map(counts);
+      return writers;
+    },
+    get foreign() {
+      return foreign;
+    },
+    *shared() {
+      for (const entry of entries.values()) if (entry.kind === "shared") yield entry.row;
+    },
+    *places() {
+      for (const [uuid, entry] of entries) {
+        if (entry.kind === "shared") yield [uuid, CLUSTER_ROUTER];
+        if (entry.kind === "pod") yield [uuid, belongsOn(entry)[0] as string];
+      }
+    },
+  };
+}
+
+function change<V>(map: Map<string, readonly V[]>, key: string, value: V, more: 1 | -1): void {
+  const before = map.get(key);
+  if (more === 1) {
+    map.set(key, before === undefined ? [value] : [...before, value]);
+    return;
+  }
+  const left = (before ?? []).filter((other) => other !== value);
+  if (left.length === 0) map.delete(key);
+  else map.set(key, left);
+}
+
+/** The same rows are the same list, whatever order they came in. */
+function inOrder(a: PodEntry, b: PodEntry): number {
+  if (a.table !== b.table) return a.table === "NAT" ? 1 : -1;
+  return a.uuid < b.uuid ? -1 : 1;
+}
+
+function isPlainSnat({ type, external_ids, logical_ip }: NatRow): boolean {
+  return type === "snat" && external_ids[TYPE_KEY] !== OWNER_TYPE && !logical_ip.includes("/");
+}
+
+function found(entry: PodEntry, standsOn: StandsOn): FoundRow {
+  const { table, uuid, row } = entry;
+  const on = standsOn(uuid) ?? belongsOn(entry);
+  const columns = table === "NAT" ? natColumns(row) : policyColumns(row);
+  return { table, uuid, on, ids: row.external_ids, columns };
+}
+
+export function policyColumns({
+  priority,
+  match,
+  action,
+  nexthops,
+  options,
+}: PolicyRow): FoundRow["columns"] {
+  return { priority, match, action, nexthops, options };
+}
+
+function natColumns(row: NatRow): FoundRow["columns"] {
+  const { type, external_ip, logical_ip, logical_port, options, match } = row;
+  return { type, external_ip, logical_ip, logical_port: logical_port ?? "", options, match };
+}
+
+const ON_CLUSTER_ROUTER: readonly string[] = Object.freeze([CLUSTER_ROUTER]);
+const gateways = new Map<string, readonly string[]>();
+
+/** The router of the node whose management port a NAT row names; one list for all rows of a router. */
+function belongsOn(entry: PodEntry): readonly string[] {
+  if (entry.table !== "NAT") return ON_CLUSTER_ROUTER;
+  const port = entry.row.logical_port ?? "";
+  const known = gateways.get(port);
+  if (known !== undefined) return known;
+  const on = Object.freeze([gatewayRouter(port.replace(/^k8s-/, ""))]);
+  gateways.set(port, on);
+  return on;
+}

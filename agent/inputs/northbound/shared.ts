@@ -1,0 +1,131 @@
+// Rows that all nodes of a zone share, and the members of the sets that all of them write to. In: the replica. Out: facts.
+import type { Changes, Replica } from "../../../lib/ovsdb-client/index.ts";
+import type { RowChange, RowOf } from "../../../lib/ovsdb-client/pure.ts";
+import { familyOf } from "../../model/ip.ts";
+import { byCodeUnit } from "../../model/names.ts";
+import { CLUSTER_ROUTER, type ColumnValue, type FoundRow, type RowTable } from "../../model/northbound.ts";
+import { addressSet, NAME_KEY, REFERENCE_OWNER, TYPE_KEY } from "../../model/northbound-ids.ts";
+import { AddressSet, LogicalSwitch, Qos, StaticRoute } from "../../model/northbound-schema.ts";
+import type { Settings } from "../../model/settings.ts";
+import { type Shards, withEntries } from "../../model/shards.ts";
+import { type PolicyRow, policyColumns } from "./pod-rows.ts";
+import type { RowIds, Whose } from "./whose.ts";
+
+const SHARED: readonly string[] = ["QoS", "Logical_Router_Static_Route", "Logical_Switch"];
+
+/** Whether a row that is not a policy and that all share is another. Members come and go with every pod: they are not part of it. */
+export function touchesShared({ tables }: Changes): boolean {
+  if (SHARED.some((table) => tables.has(table))) return true;
+  const sets = (tables.get("Address_Set") ?? []) as readonly RowChange<RowOf<typeof AddressSet>>[];
+  return sets.some(
+    ({ before, after }) =>
+      before === undefined ||
+      after === undefined ||
+      before.external_ids !== after.external_ids ||
+      before.name !== after.name ||
+      !isServed(after.external_ids),
+  );
+}
+
+export function sharedRows(
+  replica: Replica,
+  of: Whose,
+  policies: Iterable<PolicyRow>,
+  standsOn: (uuid: string) => readonly string[] | undefined,
+): readonly FoundRow[] {
+  const onRouter = (uuid: string) => standsOn(uuid) ?? [CLUSTER_ROUTER];
+  const concern = ({ external_ids }: { readonly external_ids: RowIds }) => of.concerns(external_ids);
+  const switches = [...replica.table(LogicalSwitch).rows.values()];
+  const switchesOf = (uuid: string) =>
+    switches
+      .filter(({ qos_rules }) => qos_rules.some((rule) => rule === uuid))
+      .map(({ name }) => name)
+      .sort(byCodeUnit);
+  const rows: FoundRow[] = [];
+  const add = (
+    table: RowTable,
+    { _uuid: uuid, external_ids: ids }: { readonly _uuid: string; readonly external_ids: RowIds },
+    on: readonly string[],
+    columns: Readonly<Record<string, ColumnValue>>,
+  ) => rows.push({ table, uuid, on, ids, columns });
+  for (const row of policies) add("Logical_Router_Policy", row, onRouter(row._uuid), policyColumns(row));
+  for (const row of [...replica.table(Qos).rows.values()].filter(concern)) {
+    const { priority, direction, match, action } = row;
+    const texts = Object.fromEntries(Object.entries(action).map(([key, entry]) => [key, String(entry)]));
+    add("QoS", row, switchesOf(row._uuid), { priority, direction, match, action: texts });
+  }
+  for (const row of [...replica.table(StaticRoute).rows.values()].filter(concern)) {
+    const { ip_prefix, policy, nexthop } = row;
+    const optional = policy === undefined ? [] : [policy];
+    add("Logical_Router_Static_Route", row, [CLUSTER_ROUTER], { ip_prefix, policy: optional, nexthop });
+  }
+  for (const row of replica.table(AddressSet).rows.values()) {
+    const { external_ids, name, addresses } = row;
+    if (!concern(row) && external_ids[TYPE_KEY] !== "EgressService") continue;
+    add("Address_Set", row, [], isServed(external_ids) ? { name } : { name, addresses });
+  }
+  // Policies come in the order in which they were last changed, which means nothing.
+  return rows.sort((a, b) => (a.table === b.table ? (a.uuid < b.uuid ? -1 : 1) : a.table < b.table ? -1 : 1));
+}
+
+/** Members of the sets that all nodes write to are facts of their own. */
+function isServed(ids: RowIds): boolean {
+  return ids[NAME_KEY] !== "node-ips";
+}
+
+/** Members of our sets of served pods, of both families, or of the reference's where we adopt and have none yet. */
+export function createServedMembers(
+  replica: Replica,
+  { northboundOwner, adopt }: Pick<Settings, "northboundOwner" | "adopt">,
+): (before: Shards<true>) => Shards<true> {
+  const names = ([4, 6] as const).map((family) => ({
+    family,
+    own: addressSet(northboundOwner, "egressip-served-pods", family).name,
+    adopted: addressSet(REFERENCE_OWNER, "egressip-served-pods", family).name,
+  }));
+  const last: (readonly string[])[] = names.map(() => NO_MEMBERS);
+  const { rows } = replica.table(AddressSet);
+  const membersOf = ({ own, adopted }: (typeof names)[number]): readonly string[] => {
+    let found: readonly string[] | undefined;
+    for (const { name, addresses } of rows.values()) {
+      if (name === own) return addresses;
+      if (adopt && name === adopted) found = addresses;
+    }
+    return found ?? NO_MEMBERS;
+  };
+  return (before) => {
+    const changes: (readonly [string, true | undefined])[] = [];
+    for (const [at, of] of names.entries()) {
+      const now = membersOf(of);
+      // One of the other family that somebody put there does nothing, and would be taken for a member of the other set.
+      for (const change of differences(last[at] as readonly string[], now))
+        if (familyOf(change[0]) === of.family) changes.push(change);
+      last[at] = now;
+    }
+    return withEntries(before, changes);
+  };
+}
+
+const NO_MEMBERS: readonly string[] = Object.freeze([]);
+
+/** Both are sorted, as all sets of a replica are: one walk, and nothing is made of what is in both. */
+function* differences(
+  before: readonly string[],
+  now: readonly string[],
+): Generator<readonly [string, true | undefined]> {
+  if (before === now) return;
+  let [a, b] = [0, 0];
+  while (a < before.length || b < now.length) {
+    const [old, fresh] = [before[a], now[b]];
+    if (old === fresh) {
+      a++;
+      b++;
+    } else if (fresh === undefined || (old !== undefined && old < fresh)) {
+      yield [old as string, undefined];
+      a++;
+    } else {
+      yield [fresh, true];
+      b++;
+    }
+  }
+}

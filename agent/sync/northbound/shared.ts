@@ -1,0 +1,67 @@
+// Rows that all nodes of a zone share, wanted against found, and what nodes have left behind that are gone: the business of the
+// one that leads. In: plan, facts, the nodes that left. Out: changes, and whether pods may be steered yet. Pure.
+import type { FoundRow, NorthboundFacts, Row } from "../../model/northbound.ts";
+import { NAME_KEY, NODE_KEY, OWNER_TYPE, TYPE_KEY } from "../../model/northbound-ids.ts";
+import { entriesOf } from "../../model/shards.ts";
+import type { PlannedNorthbound } from "../../plan/plan.ts";
+import type { RowChange } from "./changes.ts";
+import type { GoneNodes } from "./gone-nodes.ts";
+import { NO_CHANGES, type Paired, pair } from "./pairing.ts";
+
+/** Nodes that wrote rows, have no Node object, and have been away for long enough; asked whoever leads, so that time counts. */
+export function goneAmong(
+  { node, nodes }: Pick<PlannedNorthbound, "node" | "nodes">,
+  { writers }: Pick<NorthboundFacts, "writers">,
+  gone: GoneNodes,
+): readonly string[] {
+  return gone([...writers.keys()].filter((name) => name !== "" && name !== node && !nodes.has(name)));
+}
+
+export function compareShared(
+  wanted: PlannedNorthbound,
+  found: NorthboundFacts,
+  left: readonly string[],
+): Paired & { readonly complete: boolean } {
+  const { establish, retire } = pair(wanted.shared, found.shared, sharedPurpose);
+  // Who does not lead waits for the exemptions: without them its pods would reach other pods by way of the egress node.
+  if (!found.leads) return { ...NO_CHANGES, complete: !establish.some(isMissingExemption) };
+  const hasOthers = [...found.writers.keys()].some((name) => name !== wanted.node && name !== "");
+  // The last one out takes away what all of them shared.
+  const stays = wanted.shared.length === 0 && hasOthers;
+  return {
+    establish,
+    retire: [
+      ...(stays ? [] : retire.filter((change) => change.op !== "delete" || isForEgressIPs(change.found))),
+      ...rowsOf(found, new Set(left)).map(
+        (row): RowChange => ({ op: "delete", found: row, why: "gone-node" }),
+      ),
+    ],
+    complete: true,
+  };
+}
+
+const PER_NETWORK = /^EIP-No-Reroute-Pod-To-(Pod|Join)$/;
+
+/**
+ * Which shared row a found one is, whoever wrote it and whatever is wrong with it. The match is part of it where there is one row
+ * for each pair of networks (reference J.3); a route has nothing but its prefix.
+ */
+function sharedPurpose({ table, columns, ids }: Row): string {
+  if (table === "Logical_Router_Static_Route") return String(columns["ip_prefix"]);
+  const perNetwork = PER_NETWORK.test(String(ids[NAME_KEY]));
+  return [ids[NAME_KEY], ids["ip-family"], perNetwork ? columns["match"] : ""].join(" ");
+}
+
+function isMissingExemption(change: RowChange): boolean {
+  return change.op === "insert" && change.row.table !== "Logical_Router_Static_Route";
+}
+
+/** The other feature's set, which the exemptions name too, is made where it is missing and never taken away. */
+function isForEgressIPs({ ids }: FoundRow): boolean {
+  return ids[TYPE_KEY] === OWNER_TYPE;
+}
+
+function rowsOf({ pods }: NorthboundFacts, nodes: ReadonlySet<string>): readonly FoundRow[] {
+  if (nodes.size === 0) return [];
+  return [...entriesOf(pods)].flatMap(([, rows]) => rows.filter(({ ids }) => nodes.has(ids[NODE_KEY] ?? "")));
+}

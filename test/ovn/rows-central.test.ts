@@ -1,0 +1,297 @@
+// One northbound database for all nodes and an agent on each: every agent writes its own node's rows, what all share is there
+// once, and nobody takes away what is another's. Who leads cleans up after nodes that are gone, and hands the lock on.
+import { describe, expect, test } from "vitest";
+import type { Objects } from "../../agent/model/build.ts";
+import { locksOf } from "../../agent/model/northbound-locks.ts";
+import type { KubernetesObject } from "../../agent/model/objects.ts";
+import { egressIP, namespace, objects, pod } from "../agent/make.ts";
+import { type NorthboundAgent, openNorthboundAgent } from "../support/northbound-agent.ts";
+import { hostOf, labNode, labNodes, nodeNames } from "../support/northbound-scene.ts";
+import { NorthboundServer } from "../support/northbound-server.ts";
+import { type DatabaseRow, printForeign, printRows, rowsOfOwner, shortRows } from "../support/northbound-tables.ts";
+import { until } from "../support/until.ts";
+
+const OWNER = "egressip-agent";
+const central = { zone: "global", transit: [] } as const;
+const pods = nodeNames.map((node, at) =>
+  pod(`shop/on-${node}`, [`10.244.${at + 1}.3`, `fd00:10:244:${at + 1}::3`], { node }),
+);
+const egressIPs = [egressIP("prod", { at: { "172.18.0.51": "node1", "172.18.0.52": "node2" } })];
+const cluster = (...more: readonly KubernetesObject[]) =>
+  objects(...labNodes(central), namespace("shop"), ...egressIPs, ...pods, ...more);
+const all = cluster();
+
+const open = () => NorthboundServer.open({ cluster: { interconnect: false } });
+const agentOf = (server: NorthboundServer, node: (typeof nodeNames)[number], of = {}, now?: () => number) =>
+  openNorthboundAgent(server.endpoint, { node, ...of }, hostOf(node), now === undefined ? {} : { now });
+
+/** Rounds of all until nobody has anything to write. */
+async function settle(agents: readonly NorthboundAgent[], to: Objects = all): Promise<void> {
+  for (let pass = 0; pass < 5; pass++) {
+    let written = "";
+    for (const agent of agents) written += await agent.round(to);
+    if (written === "") return;
+  }
+  throw new Error("they keep undoing each other's work");
+}
+
+const steered = [
+  "nat GR_node1 10.244.1.3 172.18.0.51",
+  "nat GR_node1 10.244.2.3 172.18.0.51",
+  "nat GR_node1 10.244.3.3 172.18.0.51",
+  "nat GR_node2 10.244.1.3 172.18.0.52",
+  "nat GR_node2 10.244.2.3 172.18.0.52",
+  "nat GR_node2 10.244.3.3 172.18.0.52",
+  "policy 10.244.1.3 100.64.0.2,100.64.0.3",
+  "policy 10.244.2.3 100.64.0.2,100.64.0.3",
+  "policy 10.244.3.3 100.64.0.2,100.64.0.3",
+];
+const served = pods.flatMap(({ addresses }) => addresses.map((address) => `served ${address}`));
+const whole = [...steered, ...served].sort();
+
+const ofNode = (rows: readonly DatabaseRow[], node: string) =>
+  rows.filter(({ columns }) => JSON.stringify(columns).includes(`"egressip-agent/node":"${node}"`));
+const ofAll = (rows: readonly DatabaseRow[]) =>
+  rows.filter(({ columns }) => !JSON.stringify(columns).includes("egressip-agent/node"));
+/** All but the members of sets that everybody writes to. */
+const withoutServed = (rows: readonly DatabaseRow[]) =>
+  rows.filter(({ columns }) => !JSON.stringify(columns).includes("egressip-served-pods:v"));
+
+describe("three agents", () => {
+  test("write what one alone could not: each its own rows, what all share once", async () => {
+    await using server = await open();
+    const others = await printForeign(server, OWNER);
+    await using one = agentOf(server, "node1");
+    await using two = agentOf(server, "node2");
+    await using three = agentOf(server, "node3");
+    await settle([one, two, three]);
+    expect(await shortRows(server)).toEqual(whole);
+    const rows = await rowsOfOwner(server, OWNER);
+    expect(ofNode(rows, "node1")).toHaveLength(4);
+    expect(ofNode(rows, "node2")).toHaveLength(4);
+    expect(ofNode(rows, "node3")).toHaveLength(1);
+    // Sets, exemptions, marks of replies that every switch refers to; no route, for nobody arrives from another zone.
+    expect(ofAll(rows).map(({ table }) => table).sort()).toEqual([
+      ...Array<string>(4).fill("Address_Set"),
+      ...Array<string>(7).fill("Logical_Router_Policy"),
+      ...Array<string>(2).fill("QoS"),
+    ]);
+    expect(rows.filter(({ table }) => table === "QoS").map(({ on }) => on.join())).toEqual([
+      "node1,node2,node3",
+      "node1,node2,node3",
+    ]);
+    expect(await printForeign(server, OWNER)).toBe(others);
+    const before = [one, two, three].map(({ transactions }) => transactions);
+    await settle([one, two, three]);
+    expect([one, two, three].map(({ transactions }) => transactions)).toEqual(before);
+  });
+
+  test("come to the same rows whoever is first, also with the exemptions still to come", async () => {
+    const printed = async (order: readonly number[]) => {
+      await using server = await open();
+      await using one = agentOf(server, "node1");
+      await using two = agentOf(server, "node2");
+      await using three = agentOf(server, "node3");
+      const agents = [one, two, three];
+      for (const agent of agents) await agent.session.whenCurrent();
+      await settle(order.map((at) => agents[at] as NorthboundAgent));
+      return printRows(await rowsOfOwner(server, OWNER));
+    };
+    const forwards = await printed([0, 1, 2]);
+    expect(await printed([2, 1, 0])).toBe(forwards);
+    expect(await printed([1, 2, 0])).toBe(forwards);
+  });
+
+  test("who does not lead steers nobody before the exemptions are there", async () => {
+    await using server = await open();
+    await using leader = agentOf(server, "node1");
+    await leader.session.whenCurrent();
+    await using two = agentOf(server, "node2");
+    expect(await two.round(all)).toBe("");
+    expect(await shortRows(server)).toEqual([]);
+    await settle([leader, two]);
+    expect(await shortRows(server)).toContain("policy 10.244.2.3 100.64.0.2,100.64.0.3");
+  });
+
+  test("one pod's end is one agent's business for its policy, and the egress nodes' for its NAT rows", async () => {
+    await using server = await open();
+    await using one = agentOf(server, "node1");
+    await using two = agentOf(server, "node2");
+    await using three = agentOf(server, "node3");
+    await settle([one, two, three]);
+    const before = await rowsOfOwner(server, OWNER);
+    const gone = objects(...labNodes(central), namespace("shop"), ...egressIPs, ...pods.slice(0, 2));
+    await settle([one, two, three], gone);
+    expect(await shortRows(server)).toEqual(whole.filter((row) => !/10\.244\.3\.3|244:3::3/.test(row)));
+    const after = await rowsOfOwner(server, OWNER);
+    const left = withoutServed(after);
+    expect(left).toEqual(withoutServed(before).filter(({ uuid }) => left.some((row) => row.uuid === uuid)));
+  });
+
+  test.each([
+    ["says nothing of its pods' networks", { podSubnets: [] }],
+    ["says nothing at all", { podSubnets: [], hostCidrs: [], primary: [], internalAddresses: [] }],
+  ])("a node that %s does not take the others' members away (BL-18)", async (_, of) => {
+    await using server = await open();
+    await using one = agentOf(server, "node1");
+    await using two = agentOf(server, "node2");
+    const to = objects(
+      labNode("node1", { ...central, ...of }),
+      labNode("node2", central),
+      namespace("shop"),
+      egressIP("prod", { at: { "172.18.0.52": "node2" } }),
+      ...pods.slice(0, 2),
+    );
+    await settle([one, two], to);
+    expect(await shortRows(server)).toEqual([
+      "nat GR_node2 10.244.1.3 172.18.0.52",
+      "nat GR_node2 10.244.2.3 172.18.0.52",
+      "policy 10.244.1.3 100.64.0.3",
+      "policy 10.244.2.3 100.64.0.3",
+      ...served.filter((row) => !row.includes("244.3.") && !row.includes("244:3")).sort(),
+    ]);
+  });
+
+  test("take over the reference's rows, each those of its own node", async () => {
+    await using server = await open();
+    {
+      // As the reference has them: without the key that says whose they are.
+      await using one = agentOf(server, "node1", { northboundOwner: "default-network-controller" });
+      await using two = agentOf(server, "node2", { northboundOwner: "default-network-controller" });
+      await using three = agentOf(server, "node3", { northboundOwner: "default-network-controller" });
+      await settle([one, two, three]);
+    }
+    const before = await rowsOfOwner(server, "default-network-controller");
+    const strip = before.map(({ table, uuid }) => ({
+      op: "mutate",
+      table,
+      where: [["_uuid", "==", ["uuid", uuid]]],
+      mutations: [["external_ids", "delete", ["set", ["egressip-agent/node"]]]],
+    }));
+    await server.client("transact", JSON.stringify(["OVN_Northbound", ...strip]));
+    await using one = agentOf(server, "node1", { adopt: true });
+    await using two = agentOf(server, "node2", { adopt: true });
+    await using three = agentOf(server, "node3", { adopt: true });
+    await settle([one, two, three]);
+    const after = await rowsOfOwner(server, OWNER);
+    expect(after.map(({ uuid }) => uuid).sort()).toEqual(before.map(({ uuid }) => uuid).sort());
+    expect(await shortRows(server)).toEqual(whole);
+    expect([1, 2, 3].map((at) => ofNode(after, `node${at}`).length)).toEqual([4, 4, 1]);
+  });
+});
+
+describe("a node that is gone", () => {
+  const without3 = objects(...labNodes(central).slice(0, 2), namespace("shop"), ...egressIPs, ...pods.slice(0, 2));
+  const left = whole.filter((row) => !/10\.244\.3\.3|244:3::3/.test(row));
+
+  test("is cleaned up after by the one that leads, when the grace is over, though nothing else changes", async () => {
+    await using server = await open();
+    let time = 0;
+    const now = () => time;
+    await using one = agentOf(server, "node1", {}, now);
+    await using two = agentOf(server, "node2", {}, now);
+    {
+      await using three = agentOf(server, "node3", {}, now);
+      await settle([one, two, three]);
+    }
+    // NAT rows of the pod that went with it are their writers' business, and go at once.
+    const orphans = ["policy 10.244.3.3 100.64.0.2,100.64.0.3", "served 10.244.3.3", "served fd00:10:244:3::3"];
+    await settle([one, two], without3);
+    expect(await shortRows(server)).toEqual([...left, ...orphans].sort());
+    time += 299_000;
+    await settle([one, two], without3);
+    expect(await shortRows(server)).toEqual([...left, ...orphans].sort());
+    time += 1_000;
+    expect(await two.round(without3)).toBe("");
+    expect(await one.round(without3)).toContain("(gone-node)");
+    expect(await shortRows(server)).toEqual(left);
+    await settle([one, two], without3);
+  });
+
+  test("and comes back in time keeps its rows, also when it goes once more", async () => {
+    await using server = await open();
+    let time = 0;
+    await using one = agentOf(server, "node1", {}, () => time);
+    {
+      await using three = agentOf(server, "node3");
+      await settle([one, three]);
+    }
+    const orphan = "policy 10.244.3.3 100.64.0.2,100.64.0.3";
+    await settle([one], without3);
+    time += 290_000;
+    await settle([one], all);
+    time += 5_000;
+    await settle([one], without3);
+    time += 290_000;
+    await settle([one], without3);
+    expect(await shortRows(server)).toContain(orphan);
+    time += 10_000;
+    await settle([one], without3);
+    expect(await shortRows(server)).not.toContain(orphan);
+  });
+});
+
+describe("an agent that leaves", () => {
+  test("hands the lock of the zone on, and the next one writes what all share", async () => {
+    await using server = await open();
+    const one = agentOf(server, "node1");
+    await one.session.whenCurrent();
+    await using two = agentOf(server, "node2");
+    await settle([one, two]);
+    const rows = printRows(withoutServed(await rowsOfOwner(server, OWNER)));
+    await one.close();
+    const { zone } = locksOf(OWNER, "node2");
+    await until(() => two.session.locks.get(zone) === "held", "the next one has the lock of the zone");
+    await settle([two]);
+    expect(printRows(withoutServed(await rowsOfOwner(server, OWNER)))).toBe(rows);
+    // It leads indeed: what is broken of what all share is put right by it.
+    await server.nbctl("lr-policy-del", "ovn_cluster_router", "102", "pkt.mark == 42");
+    expect(await two.round()).toContain("pkt.mark == 42");
+    expect(printRows(withoutServed(await rowsOfOwner(server, OWNER)))).toBe(rows);
+  });
+
+  test.each([
+    ["who leads", [0, 1, 2]],
+    ["who follows", [2, 1, 0]],
+  ])("for good, %s first, takes its own rows and members, and the last one everything", async (_, order) => {
+    await using server = await open();
+    const others = await printForeign(server, OWNER);
+    const agents = nodeNames.map((node) => agentOf(server, node));
+    for (const agent of agents) await agent.session.whenCurrent();
+    await settle(agents);
+    const before = await rowsOfOwner(server, OWNER);
+    let rest = [...agents];
+    for (const at of order) {
+      const leaving = agents[at] as NorthboundAgent;
+      rest = rest.filter((agent) => agent !== leaving);
+      await leaving.leave();
+      await leaving.close();
+      const rows = await rowsOfOwner(server, OWNER);
+      expect(ofNode(rows, `node${at + 1}`)).toEqual([]);
+      if (rest.length > 0) {
+        expect(withoutServed(ofAll(rows))).toEqual(withoutServed(ofAll(before)));
+        const still = rest.map((agent) => agent.settings.node);
+        for (const node of still) expect(ofNode(rows, node)).toEqual(ofNode(before, node));
+        const members = (await shortRows(server)).filter((row) => row.startsWith("served"));
+        expect(members).toEqual(
+          served.filter((row) => still.some((node) => row.includes(`244.${node.at(-1)}.`) || row.includes(`244:${node.at(-1)}:`))).sort(),
+        );
+      } else expect(rows).toEqual([]);
+    }
+    expect(await printForeign(server, OWNER)).toBe(others);
+  });
+
+  test("without a word, and a second agent of the same node: it waits, and says why", async () => {
+    await using server = await open();
+    const first = agentOf(server, "node1");
+    await first.round(all);
+    await using second = agentOf(server, "node1");
+    expect(await second.round(cluster(pod("shop/more", ["10.244.1.9"])))).toBe("");
+    expect(second.last?.snapshot.problems.map(({ text }) => text).join()).toContain("another agent has the lock");
+    await first.close();
+    const { node } = locksOf(OWNER, "node1");
+    await until(() => second.session.locks.get(node) === "held", "the second one has the lock of the node");
+    await second.round();
+    expect(await shortRows(server)).toContain("policy 10.244.1.9 100.64.0.2,100.64.0.3");
+  });
+});
