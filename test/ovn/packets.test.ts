@@ -2,7 +2,7 @@
 // addresses at once, addresses that move, and everything that must stay as it was without the agent.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { byCodeUnit } from "../../agent/model/names.ts";
-import { type Family, families } from "../lab/topology.ts";
+import { type Family, families, outside } from "../lab/topology.ts";
 import type { OvnUpOptions } from "../ovn-lab/lab.ts";
 import { ovnNodePlans } from "../ovn-lab/topology.ts";
 import { noOvn, type OvnSuite } from "../support/ovn-programs.ts";
@@ -48,6 +48,42 @@ async function everything({ lab }: OvnStage): Promise<string[]> {
     ...(await lab.view(["a2", "a3"], ["ext", "internet"])),
     ...(await lab.view(lab.nodes, ["a4", "b2", "ext", "internet"])),
   ];
+}
+
+/** A load balancer on node1's gateway router that keeps the client's address, as for a service of traffic policy Local. */
+async function serviceOn({ lab }: OvnStage, vip: Pair): Promise<void> {
+  const { pods } = lab;
+  const server = pods.find(({ name }) => name === "a4");
+  for (const family of families) {
+    const at = (address: string, port: number) =>
+      family === 4 ? `${address}:${port}` : `[${address}]:${port}`;
+    for (const protocol of ["tcp", "udp"]) {
+      const name = `service-${protocol}-${family}`;
+      await lab.nbctl(
+        "node1",
+        "lb-add",
+        name,
+        at(vip[family], 80),
+        at(server?.[family] ?? "", 8080),
+        protocol,
+      );
+      await lab.nbctl("node1", "set", "load_balancer", name, "options:skip_snat=true");
+      await lab.nbctl("node1", "lr-lb-add", "GR_node1", name);
+    }
+    // The bridge knows no services: this is what OVN-Kubernetes' flows for them come to.
+    const [ip, destination] = family === 4 ? ["ip", "nw_dst"] : ["ipv6", "ipv6_dst"];
+    const port = (
+      await lab.tool("node1", "ovs-vsctl", "get", "interface", "patch-br-ex_node1-to-br-int", "ofport")
+    ).trim();
+    await lab.tool(
+      "node1",
+      "ovs-ofctl",
+      "add-flow",
+      "br-ex",
+      `cookie=0x5e11,priority=300,in_port=1,${ip},${destination}=${vip[family]},actions=output:${port}`,
+    );
+  }
+  await lab.syncHv();
 }
 
 interface Config extends OvnUpOptions {
@@ -154,6 +190,24 @@ describe.each(configs)("$name", (config) => {
     ]);
     expect(await unchanged(stage)).toEqual(before);
   });
+
+  const marksReplies = config.suite !== "bookworm"; // QoS rows of OVN 23.03 cannot
+  it.runIf(config.gateway === "shared" && marksReplies)(
+    "answers clients that came in by another node than the egress IP's the way they came",
+    async () => {
+      // a4 is a server on node1, and what it begins itself leaves by node2.
+      await stage.assign({ prod: { addresses: [primary[4], primary[6]], app: "server", node: "node2" } });
+      expect(await stage.lab.view(["a4"], ["ext"])).toEqual(lines("a4", "ext", "ext", primary));
+      const vip = { 4: "172.18.0.90", 6: "fd00:172:18::90" };
+      await serviceOn(stage, vip);
+      for (const family of families)
+        for (const protocol of ["tcp", "udp"] as const)
+          expect(await stage.lab.probe("ext", { ...vip, port: 80 }, protocol, family)).toEqual({
+            server: "pod a4",
+            source: outside.ext.server[family],
+          });
+    },
+  );
 
   it("writes nothing when it is started again", async () => {
     await stage.assign(prod(primary, "node1"));
