@@ -4,6 +4,7 @@ import { compareAddresses, parseAddress } from "../model/ip.ts";
 import type { Pod } from "../model/objects.ts";
 import { entriesOf, getFrom } from "../model/shards.ts";
 import { trace } from "../trace.ts";
+import { northboundWay } from "./explain-northbound.ts";
 
 export interface Explanation {
   readonly what: string;
@@ -28,14 +29,17 @@ export function explain(round: Round | undefined, what: string): Explanation {
   const address = parseAddress(what);
   const held = round.snapshot.held.find((entry) => entry.address === address);
   if (held !== undefined) {
-    const { egressIP, link, mark, table } = held;
+    const { egressIP, link, mark, table, primary } = held;
+    const { gatewayMode, node } = round.snapshot.settings;
+    const way =
+      primary && gatewayMode === "shared"
+        ? `given by OVN's gateway router GR_${node}`
+        : `given on ${link} with mark 0x${mark.toString(16)} and routing table ${table}`;
     return {
       what,
       selectedBy: egressIP.name,
       paths: [],
-      notes: [
-        `egress IP of ${egressIP.name}, given on ${link} with mark 0x${mark.toString(16)} and routing table ${table}`,
-      ],
+      notes: [`egress IP of ${egressIP.name}, ${way}`],
     };
   }
   const pod = address === undefined ? getFrom(round.objects.pods, `Pod/${what}`) : podWith(round, address);
@@ -57,13 +61,15 @@ function explainPod({ snapshot, outcome }: Round, what: string, pod: Pod): Expla
   const selected = getFrom(snapshot.served.selected, key);
   const paths = [...pod.addresses].sort(compareAddresses).map((source) => {
     const destination = SOMEWHERE[source.includes(":") ? 6 : 4];
+    const way = northboundWay({ ...snapshot, host: outcome.facts }, pod, source);
+    if (way.result !== undefined) return { source, destination, steps: way.steps, result: way.result };
     const { steps, verdict } = trace(outcome.facts, {
       source,
       destination,
       from: snapshot.settings.managementPort,
     });
     const result = verdict.leaves ? `leaves ${verdict.link} with source ${verdict.source}` : verdict.why;
-    return { source, destination, steps, result };
+    return { source, destination, steps: [...way.steps, ...steps], result };
   });
   return {
     what,
