@@ -869,7 +869,7 @@ describe("waiting and closing", () => {
 
   it("closes at any moment, and rejects what is under way", async () => {
     await using server = await scriptedServer({ transact: () => WITHHELD });
-    const { session, clock, states } = follow([server]);
+    const { session, clock, states } = follow([server], { backoff: { first: 100, most: 800 } });
     await session.whenCurrent();
     const sent = failureOf(session.transact([comment("x")]));
     await until(() => server.asked("transact").length === 1, "the request");
@@ -890,14 +890,18 @@ describe("waiting and closing", () => {
 
   it("hears nothing more after a listener has closed it, not even what has come already", async () => {
     await using server = await scriptedServer();
-    const { session, changes, names } = follow([server]);
+    const { session, changes, names, locks } = follow([server]);
+    server.answers["lock"] = () => ({ locked: false });
     await session.whenCurrent();
+    await session.lock("l");
     const closed = new Promise<void>((resolve) => session.onChange(() => resolve(session.close())));
     const update = (n: number) =>
       JSON.stringify({ id: null, method: "update2", params: ["replica", zoo({ [n]: animal(`cat${n}`) })] });
-    server.peers[0]?.write(update(1) + update(2) + update(3));
+    const locked = JSON.stringify({ id: null, method: "locked", params: ["l"] });
+    server.peers[0]?.write(update(1) + update(2) + locked);
     await closed;
     expect([names(), changes.length]).toEqual([["cat1"], 1]);
+    expect(locks).toEqual(["l wanted", "l waiting", "l wanted"]);
   });
 
   it("closes while connecting, getting current, and pausing", async () => {
