@@ -1,4 +1,5 @@
 // The northbound facts as plain JSON and back, part of what `facts` prints and `plan --host-facts` reads. Pure.
+import type { Family } from "../model/ip.ts";
 import type { FoundRow, NorthboundFacts, Topology } from "../model/northbound.ts";
 import { entriesOf, type Shards, shardsFrom } from "../model/shards.ts";
 
@@ -14,7 +15,7 @@ export interface WrittenNorthbound {
   };
   readonly pods: Entries<readonly FoundRow[]>;
   readonly shared: readonly FoundRow[];
-  readonly served: readonly string[];
+  readonly served: { readonly [F in Family]: readonly string[] };
   readonly writers: Entries<number>;
   readonly foreign: number;
   readonly nodeSnats: Entries<readonly string[]>;
@@ -38,7 +39,10 @@ export function printNorthbound(facts: NorthboundFacts): WrittenNorthbound {
     },
     pods: sortedEntries(facts.pods),
     shared,
-    served: Object.keys(sortedEntries(facts.served)),
+    served: {
+      4: Object.keys(sortedEntries(facts.served[4])),
+      6: Object.keys(sortedEntries(facts.served[6])),
+    },
     writers: Object.fromEntries(facts.writers),
     foreign,
     nodeSnats: sortedEntries(facts.nodeSnats),
@@ -63,11 +67,15 @@ export function parseNorthbound(written: WrittenNorthbound): NorthboundFacts {
     },
     pods: shardsFrom(Object.entries(written.pods)),
     shared,
-    served: shardsFrom(written.served.map((address) => [address, true as const])),
+    served: { 4: membersFrom(written.served[4]), 6: membersFrom(written.served[6]) },
     writers: new Map(Object.entries(written.writers)),
     foreign,
     nodeSnats: shardsFrom(Object.entries(written.nodeSnats)),
   });
+}
+
+function membersFrom(addresses: readonly string[]): Shards<true> {
+  return shardsFrom(addresses.map((address) => [address, true as const]));
 }
 
 function sortedEntries<V>(shards: Shards<V>): Entries<V> {

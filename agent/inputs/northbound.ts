@@ -2,10 +2,11 @@
 // everything that did not change is the object it was. What one row more costs is that row.
 import type { Changes, Session } from "../../lib/ovsdb-client/index.ts";
 import type { RowChange, TableDefinition } from "../../lib/ovsdb-client/pure.ts";
-import { type FoundRow, NORTHBOUND_OFF, type NorthboundFacts } from "../model/northbound.ts";
+import { type FoundRow, gatewayRouter, NORTHBOUND_OFF, type NorthboundFacts } from "../model/northbound.ts";
 import type { Locks } from "../model/northbound-locks.ts";
 import {
   AddressSet,
+  addressSetTable,
   LogicalRouter,
   LogicalRouterPort,
   LogicalSwitch,
@@ -26,7 +27,7 @@ import { whose } from "./northbound/whose.ts";
 type Told = Pick<Settings, "node" | "northboundOwner" | "adopt" | "snatPerPod">;
 
 /** Tables that a session has to follow for this. */
-export function northboundTables({ node, snatPerPod }: Told): readonly TableDefinition[] {
+export function northboundTables({ node, snatPerPod, northboundOwner }: Told): readonly TableDefinition[] {
   return [
     LogicalRouter,
     LogicalSwitch,
@@ -36,7 +37,7 @@ export function northboundTables({ node, snatPerPod }: Told): readonly TableDefi
     snatPerPod ? NatOfAll : Nat,
     Qos,
     StaticRoute,
-    AddressSet,
+    addressSetTable(northboundOwner),
   ];
 }
 
@@ -83,7 +84,7 @@ export function openNorthbound(
   let foreignQos = 0;
   let facts: NorthboundFacts = { ...NORTHBOUND_OFF, state: "stale" };
 
-  const parents = createParents(session, rows.places, {
+  const parents = createParents(session, rows.places, gatewayRouter(settings.node), {
     moved: (uuids) => {
       for (const uuid of uuids) touchedShared = rows.touch(uuid) || touchedShared;
     },
@@ -127,14 +128,14 @@ export function openNorthbound(
     return keepEqual(facts.shared, sharedRows(replica, of, rows.shared(), parents.standsOn), JSON.stringify);
   };
   /** Until there is an answer, or for so long; what comes later wakes the next reading. */
-  const askParents = async () => {
+  const askParents = async (whole: boolean) => {
     let late = false;
     const { promise: passed, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(() => {
       late = true;
       resolve();
     }, waitMs);
-    const answered = parents.ask().then(() => {
+    const answered = parents.ask(whole).then(() => {
       if (late) onChange();
     });
     await Promise.race([answered, passed]);
@@ -169,7 +170,7 @@ export function openNorthbound(
     read: async (anew) => {
       begun ??= begin();
       await begun;
-      if (session.state === "current" && (anew || !parents.known)) await askParents();
+      if (session.state === "current" && (anew || !parents.known)) await askParents(parents.known);
       ({ version } = replica);
       const topology = touchedTopology
         ? keepEqual(facts.topology, topologyOf(session, settings), describeTopology)

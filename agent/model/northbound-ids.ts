@@ -63,7 +63,8 @@ export interface AddressSetName {
   readonly ids: Readonly<Record<string, string>>;
 }
 
-export type OwnSet = "node-ips" | "egressip-served-pods";
+const SETS = ["node-ips", "egressip-served-pods"] as const;
+type OwnSet = (typeof SETS)[number];
 
 export function addressSet(owner: string, set: OwnSet, family: Family): AddressSetName {
   return named(owner, OWNER_TYPE, [set, `v${family}`, NETWORK], {
@@ -71,6 +72,16 @@ export function addressSet(owner: string, set: OwnSet, family: Family): AddressS
     "ip-family": `v${family}`,
     network: NETWORK,
   });
+}
+
+/** Sets that an owner's rows name, by name, with what they are for: no two may have one name, so what is called so is it. */
+export function setsByName(owner: string): ReadonlyMap<string, string> {
+  return new Map(
+    ([4, 6] as const).flatMap((family) => [
+      ...SETS.map((set) => [addressSet(owner, set, family).name, `${set} v${family}`] as const),
+      [egressServiceSet(family).name, `services v${family}`] as const,
+    ]),
+  );
 }
 
 /** Another feature's set, which the exemptions name as well: its rows are only made to exist. */
@@ -109,9 +120,4 @@ export function podRowName(
   pod: { readonly namespace: string; readonly name: string },
 ): string {
   return `${egressIP}_${pod.namespace}/${pod.name}`;
-}
-
-/** `shop/web-0` of `egressip-prod_shop/web-0`. */
-export function podOfRowName(name: string): string {
-  return name.slice(name.indexOf("_") + 1);
 }

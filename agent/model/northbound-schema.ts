@@ -1,6 +1,6 @@
 // Tables and columns of OVN's northbound schema that the agent reads or writes (ovn-nb(5)), and which rows of them. Pure.
 import { type Condition, column, defineTable } from "../../lib/ovsdb-client/pure.ts";
-import { OWNER_TYPE, TYPE_KEY } from "./northbound-ids.ts";
+import { OWNER_TYPE, setsByName, TYPE_KEY } from "./northbound-ids.ts";
 
 const text = column.string;
 const texts = column.set(column.string);
@@ -16,7 +16,6 @@ export const LogicalRouterPort = defineTable("Logical_Router_Port", { name: text
 
 /** Rows that say they are for egress IPs, whosever they are. */
 const forEgressIPs: Condition = ["external_ids", "includes", { [TYPE_KEY]: OWNER_TYPE }];
-const forEgressServices: Condition = ["external_ids", "includes", { [TYPE_KEY]: "EgressService" }];
 
 export const Policy = defineTable(
   "Logical_Router_Policy",
@@ -56,11 +55,14 @@ export const StaticRoute = defineTable(
   { where: [["policy", "==", "src-ip"]] },
 );
 
-export const AddressSet = defineTable(
-  "Address_Set",
-  { name: text, addresses: texts, external_ids },
-  { where: [forEgressIPs, forEgressServices] },
-);
+const setColumns = { name: text, addresses: texts, external_ids } as const;
+
+export const AddressSet = defineTable("Address_Set", setColumns);
+/** What is called as one of ours is looked at whatever else it says: where it is, no other of that name can be made. */
+export function addressSetTable(owner: string) {
+  const called = [...setsByName(owner).keys()].map((name): Condition => ["name", "==", name]);
+  return defineTable("Address_Set", setColumns, { where: [forEgressIPs, ...called] });
+}
 
 /** The own management port alone: there is one row a pod beside it. */
 export function managementPortTable(node: string) {

@@ -66,8 +66,8 @@ export interface NorthboundFacts {
   readonly pods: Shards<readonly FoundRow[]>;
   /** All other rows of egress IPs that are ours, or the reference's where we adopt. */
   readonly shared: readonly FoundRow[];
-  /** Members of the sets of served pods that are ours, of both families. */
-  readonly served: Shards<true>;
+  /** Members of the sets of served pods that are ours, whatever is in them. */
+  readonly served: { readonly [F in Family]: Shards<true> };
   /** Nodes whose agents wrote rows here, and how many; "" for rows that do not say. */
   readonly writers: ReadonlyMap<string, number>;
   /** Rows that the reference wrote for egress IPs and that we leave alone. */
@@ -93,7 +93,7 @@ export const NORTHBOUND_OFF: NorthboundFacts = Object.freeze({
   }),
   pods: emptyShards<readonly FoundRow[]>(),
   shared: Object.freeze([]),
-  served: emptyShards<true>(),
+  served: Object.freeze({ 4: emptyShards<true>(), 6: emptyShards<true>() }),
   writers: new Map(),
   foreign: 0,
   nodeSnats: emptyShards<readonly string[]>(),

@@ -1,5 +1,6 @@
 // Addresses of some pods, whatever their family, kept from one snapshot to the next by looking only at what differs. Pure to the
 // outside: the value is a function of the pods alone.
+import { byCodeUnit } from "./names.ts";
 import { compareShards, emptyShards, getFrom, type Shards, withEntries } from "./shards.ts";
 
 /** Address to the keys of the pods that have it, sorted; more than one where a status is behind the times. */
@@ -26,7 +27,7 @@ export function createPodAddresses<V>(
     result = withEntries(
       result,
       [...changed].map(
-        ([address, keys]) => [address, keys.size === 0 ? undefined : [...keys].sort()] as const,
+        ([address, keys]) => [address, keys.size === 0 ? undefined : [...keys].sort(byCodeUnit)] as const,
       ),
     );
     last = values;

@@ -7,8 +7,8 @@ import { monitorParams, monitorRequests } from "../../lib/ovsdb-client/monitor.t
 import { parseSchema } from "../../lib/ovsdb-client/pure.ts";
 import { NorthboundServer } from "../support/northbound-server.ts";
 import { ovnPrograms } from "../support/ovn-programs.ts";
+import { type BareClient, openBareClient, request } from "../support/ovsdb-bare.ts";
 import { openBenchAgent, type RoundCost, settings } from "./northbound-agent.ts";
-import { type BareClient, openBareClient, request } from "./northbound-bare.ts";
 import { cluster, withPod } from "./northbound-scale.ts";
 import { median } from "./statistics.ts";
 
@@ -23,7 +23,7 @@ export interface Filling {
   readonly followed: number;
   readonly agent: Parts;
   readonly ratio: number;
-  /** A process for each row, from a sample. */
+  /** Milliseconds for each row where a program is started for it, from a sample. */
   readonly perRow: number;
   readonly sample: number;
 }

@@ -3,9 +3,16 @@
 import { describe, expect, test } from "vitest";
 import { egressIP, namespace, objects, pod } from "../agent/make.ts";
 import { openNorthboundAgent } from "../support/northbound-agent.ts";
+import { anyDamage } from "../support/northbound-damage.ts";
 import { hostOf, labNodes } from "../support/northbound-scene.ts";
 import { NorthboundServer } from "../support/northbound-server.ts";
-import { type DatabaseRow, printForeign, printRows, rowsOfOwner, shortRows } from "../support/northbound-tables.ts";
+import {
+  type DatabaseRow,
+  printForeign,
+  printRows,
+  rowsOfOwner,
+  shortRows,
+} from "../support/northbound-tables.ts";
 
 const REFERENCE = "default-network-controller";
 const OURS = "egressip-agent";
@@ -60,7 +67,11 @@ async function referenceServer(): Promise<NorthboundServer> {
       "OVN_Northbound",
       ...strip,
       { op: "insert", table: "Logical_Router_Policy", row: red, "uuid-name": "red" },
-      { op: "insert", table: "Logical_Router", row: { name: "red_ovn_cluster_router", policies: ["named-uuid", "red"] } },
+      {
+        op: "insert",
+        table: "Logical_Router",
+        row: { name: "red_ovn_cluster_router", policies: ["named-uuid", "red"] },
+      },
     ]),
   );
   expect(reply).not.toContain("error");
@@ -68,7 +79,8 @@ async function referenceServer(): Promise<NorthboundServer> {
 }
 
 const uuidsOf = (rows: readonly DatabaseRow[]) => rows.map(({ table, uuid }) => `${table} ${uuid}`).sort();
-const ofDefault = (rows: readonly DatabaseRow[]) => rows.filter(({ columns }) => !JSON.stringify(columns).includes('"red"'));
+const ofDefault = (rows: readonly DatabaseRow[]) =>
+  rows.filter(({ columns }) => !JSON.stringify(columns).includes('"red"'));
 
 /** The database but for the owner's name, and for names of sets, which are made from it. */
 const neutral = (rows: readonly DatabaseRow[]) =>
@@ -106,7 +118,9 @@ describe("rows of a previous owner", () => {
     const after = await rowsOfOwner(server, OURS);
     expect(uuidsOf(after)).toEqual(uuidsOf(ofDefault(before)));
     expect(neutral(after)).toBe(neutral(ofDefault(before)));
-    expect(await rowsOfOwner(server, REFERENCE)).toEqual(before.filter((row) => !ofDefault(before).includes(row)));
+    expect(await rowsOfOwner(server, REFERENCE)).toEqual(
+      before.filter((row) => !ofDefault(before).includes(row)),
+    );
     expect(await agent.round()).toBe("");
     expect(agent.transactions).toBe(1);
     // What a database says that nobody adopted any more is the same as one that was never adopted.
@@ -131,6 +145,23 @@ describe("rows of a previous owner", () => {
     expect(ofDefault(await rowsOfOwner(server, REFERENCE))).toEqual([]);
     expect(printRows(await rowsOfOwner(server, OURS))).toBe(printRows(ours));
     expect((await rowsOfOwner(server, OURS)).filter(({ table }) => table === "NAT")).toEqual(half);
+    expect(await agent.round()).toBe("");
+  });
+
+  test("are taken over where neither theirs nor ours are right, sets too, whose names are unique", async () => {
+    await using server = await referenceServer();
+    {
+      await using beside = openNorthboundAgent(server.endpoint, {}, hostOf("node1"));
+      await beside.round(all);
+    }
+    const right = printRows(await rowsOfOwner(server, OURS));
+    const rows = [...(await rowsOfOwner(server, OURS)), ...ofDefault(await rowsOfOwner(server, REFERENCE))];
+    const wrong = rows.flatMap((row) => (row.table === "Address_Set" ? anyDamage(row, 0) : []));
+    await server.client("transact", JSON.stringify(["OVN_Northbound", ...wrong]));
+    await using agent = openNorthboundAgent(server.endpoint, { adopt: true }, hostOf("node1"));
+    await agent.round(all);
+    expect(printRows(await rowsOfOwner(server, OURS))).toBe(right);
+    expect(ofDefault(await rowsOfOwner(server, REFERENCE))).toEqual([]);
     expect(await agent.round()).toBe("");
   });
 

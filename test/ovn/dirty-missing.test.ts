@@ -24,7 +24,10 @@ const whole = [
 ];
 
 const rename = (table: string, from: string, to: string) =>
-  JSON.stringify(["OVN_Northbound", { op: "update", table, where: [["name", "==", from]], row: { name: to } }]);
+  JSON.stringify([
+    "OVN_Northbound",
+    { op: "update", table, where: [["name", "==", from]], row: { name: to } },
+  ]);
 
 interface Missing {
   readonly title: string;
@@ -135,7 +138,9 @@ describe("while it runs", () => {
     );
     await agent.round();
     expect(await shortRows(server)).toContain("policy 10.244.1.3 100.64.0.9");
-    const routes = (await rowsOfOwner(server, "egressip-agent")).filter(({ columns }) => "ip_prefix" in columns);
+    const routes = (await rowsOfOwner(server, "egressip-agent")).filter(
+      ({ columns }) => "ip_prefix" in columns,
+    );
     expect(routes.map(({ columns }) => columns["nexthop"]).sort()).toEqual(["100.64.0.9", "fd98::9"]);
     expect(await agent.round()).toBe("");
   });
@@ -143,7 +148,14 @@ describe("while it runs", () => {
   test("a route by source that is somebody else's is as good as ours, or a Problem, and no second one is made", async () => {
     await using server = await NorthboundServer.open();
     const theirs = async (nexthop: string) => {
-      await server.nbctl("--policy=src-ip", "--may-exist", "lr-route-add", "ovn_cluster_router", "10.244.0.0/16", nexthop);
+      await server.nbctl(
+        "--policy=src-ip",
+        "--may-exist",
+        "lr-route-add",
+        "ovn_cluster_router",
+        "10.244.0.0/16",
+        nexthop,
+      );
     };
     await theirs("100.64.0.2");
     await using agent = openNorthboundAgent(server.endpoint, {}, hostOf("node1"));

@@ -2,13 +2,20 @@
 // once, and nobody takes away what is another's. Who leads cleans up after nodes that are gone, and hands the lock on.
 import { describe, expect, test } from "vitest";
 import type { Objects } from "../../agent/model/build.ts";
+import { byCodeUnit } from "../../agent/model/names.ts";
 import { locksOf } from "../../agent/model/northbound-locks.ts";
 import type { KubernetesObject } from "../../agent/model/objects.ts";
 import { egressIP, namespace, objects, pod } from "../agent/make.ts";
 import { type NorthboundAgent, openNorthboundAgent } from "../support/northbound-agent.ts";
 import { hostOf, labNode, labNodes, nodeNames } from "../support/northbound-scene.ts";
 import { NorthboundServer } from "../support/northbound-server.ts";
-import { type DatabaseRow, printForeign, printRows, rowsOfOwner, shortRows } from "../support/northbound-tables.ts";
+import {
+  type DatabaseRow,
+  printForeign,
+  printRows,
+  rowsOfOwner,
+  shortRows,
+} from "../support/northbound-tables.ts";
 import { until } from "../support/until.ts";
 
 const OWNER = "egressip-agent";
@@ -47,7 +54,7 @@ const steered = [
   "policy 10.244.3.3 100.64.0.2,100.64.0.3",
 ];
 const served = pods.flatMap(({ addresses }) => addresses.map((address) => `served ${address}`));
-const whole = [...steered, ...served].sort();
+const whole = [...steered, ...served].sort(byCodeUnit);
 
 const ofNode = (rows: readonly DatabaseRow[], node: string) =>
   rows.filter(({ columns }) => JSON.stringify(columns).includes(`"egressip-agent/node":"${node}"`));
@@ -71,7 +78,11 @@ describe("three agents", () => {
     expect(ofNode(rows, "node2")).toHaveLength(4);
     expect(ofNode(rows, "node3")).toHaveLength(1);
     // Sets, exemptions, marks of replies that every switch refers to; no route, for nobody arrives from another zone.
-    expect(ofAll(rows).map(({ table }) => table).sort()).toEqual([
+    expect(
+      ofAll(rows)
+        .map(({ table }) => table)
+        .sort(),
+    ).toEqual([
       ...Array<string>(4).fill("Address_Set"),
       ...Array<string>(7).fill("Logical_Router_Policy"),
       ...Array<string>(2).fill("QoS"),
@@ -129,10 +140,22 @@ describe("three agents", () => {
   });
 
   test.each([
-    ["says nothing of its pods' networks", { podSubnets: [] }],
-    ["says nothing at all", { podSubnets: [], hostCidrs: [], primary: [], internalAddresses: [] }],
-  ])("a node that %s does not take the others' members away (BL-18)", async (_, of) => {
+    ["says nothing of its pods' networks", "rtos-node1", { podSubnets: [] }],
+    [
+      "says nothing at all",
+      "rtos-node1",
+      { podSubnets: [], hostCidrs: [], primary: [], internalAddresses: [] },
+    ],
+    ["says nothing, and whose port is not there", "elsewhere", { podSubnets: [] }],
+  ])("a node that %s does not take the others' members away (BL-18)", async (_, port, of) => {
     await using server = await open();
+    const rename = {
+      op: "update",
+      table: "Logical_Router_Port",
+      where: [["name", "==", "rtos-node1"]],
+      row: { name: port },
+    };
+    await server.client("transact", JSON.stringify(["OVN_Northbound", rename]));
     await using one = agentOf(server, "node1");
     await using two = agentOf(server, "node2");
     const to = objects(
@@ -181,10 +204,15 @@ describe("three agents", () => {
 });
 
 describe("a node that is gone", () => {
-  const without3 = objects(...labNodes(central).slice(0, 2), namespace("shop"), ...egressIPs, ...pods.slice(0, 2));
+  const without3 = objects(
+    ...labNodes(central).slice(0, 2),
+    namespace("shop"),
+    ...egressIPs,
+    ...pods.slice(0, 2),
+  );
   const left = whole.filter((row) => !/10\.244\.3\.3|244:3::3/.test(row));
 
-  test("is cleaned up after by the one that leads, when the grace is over, though nothing else changes", async () => {
+  test("is cleaned up after by the one that leads, when the grace is over", async () => {
     await using server = await open();
     let time = 0;
     const now = () => time;
@@ -195,17 +223,37 @@ describe("a node that is gone", () => {
       await settle([one, two, three]);
     }
     // NAT rows of the pod that went with it are their writers' business, and go at once.
-    const orphans = ["policy 10.244.3.3 100.64.0.2,100.64.0.3", "served 10.244.3.3", "served fd00:10:244:3::3"];
+    const orphans = [
+      "policy 10.244.3.3 100.64.0.2,100.64.0.3",
+      "served 10.244.3.3",
+      "served fd00:10:244:3::3",
+    ];
     await settle([one, two], without3);
-    expect(await shortRows(server)).toEqual([...left, ...orphans].sort());
+    expect(await shortRows(server)).toEqual([...left, ...orphans].sort(byCodeUnit));
     time += 299_000;
     await settle([one, two], without3);
-    expect(await shortRows(server)).toEqual([...left, ...orphans].sort());
+    expect(await shortRows(server)).toEqual([...left, ...orphans].sort(byCodeUnit));
     time += 1_000;
     expect(await two.round(without3)).toBe("");
     expect(await one.round(without3)).toContain("(gone-node)");
     expect(await shortRows(server)).toEqual(left);
     await settle([one, two], without3);
+  });
+
+  test("also where nobody has anything else to do", async () => {
+    await using server = await open();
+    let time = 0;
+    await using one = agentOf(server, "node1", {}, () => time);
+    {
+      await using three = agentOf(server, "node3");
+      await settle([one, three]);
+    }
+    const nobody = objects(...labNodes(central).slice(0, 2));
+    await settle([one], nobody);
+    expect(await shortRows(server)).toHaveLength(3);
+    time += 300_000;
+    await one.round(nobody);
+    expect(await shortRows(server)).toEqual([]);
   });
 
   test("and comes back in time keeps its rows, also when it goes once more", async () => {
@@ -240,8 +288,7 @@ describe("an agent that leaves", () => {
     await settle([one, two]);
     const rows = printRows(withoutServed(await rowsOfOwner(server, OWNER)));
     await one.close();
-    const { zone } = locksOf(OWNER, "node2");
-    await until(() => two.session.locks.get(zone) === "held", "the next one has the lock of the zone");
+    await two.leads();
     await settle([two]);
     expect(printRows(withoutServed(await rowsOfOwner(server, OWNER)))).toBe(rows);
     // It leads indeed: what is broken of what all share is put right by it.
@@ -264,6 +311,7 @@ describe("an agent that leaves", () => {
     for (const at of order) {
       const leaving = agents[at] as NorthboundAgent;
       rest = rest.filter((agent) => agent !== leaving);
+      if (rest.length === 0) await leaving.leads();
       await leaving.leave();
       await leaving.close();
       const rows = await rowsOfOwner(server, OWNER);
@@ -274,7 +322,13 @@ describe("an agent that leaves", () => {
         for (const node of still) expect(ofNode(rows, node)).toEqual(ofNode(before, node));
         const members = (await shortRows(server)).filter((row) => row.startsWith("served"));
         expect(members).toEqual(
-          served.filter((row) => still.some((node) => row.includes(`244.${node.at(-1)}.`) || row.includes(`244:${node.at(-1)}:`))).sort(),
+          served
+            .filter((row) =>
+              still.some(
+                (node) => row.includes(`244.${node.at(-1)}.`) || row.includes(`244:${node.at(-1)}:`),
+              ),
+            )
+            .sort(),
         );
       } else expect(rows).toEqual([]);
     }
@@ -287,7 +341,9 @@ describe("an agent that leaves", () => {
     await first.round(all);
     await using second = agentOf(server, "node1");
     expect(await second.round(cluster(pod("shop/more", ["10.244.1.9"])))).toBe("");
-    expect(second.last?.snapshot.problems.map(({ text }) => text).join()).toContain("another agent has the lock");
+    expect(second.last?.snapshot.problems.map(({ text }) => text).join()).toContain(
+      "another agent has the lock",
+    );
     await first.close();
     const { node } = locksOf(OWNER, "node1");
     await until(() => second.session.locks.get(node) === "held", "the second one has the lock of the node");

@@ -3,11 +3,11 @@
 import { describe, expect, test } from "vitest";
 import type { KubernetesObject } from "../../agent/model/objects.ts";
 import { egressIP, namespace, objects, pod } from "../agent/make.ts";
+import { ovnNodePlans, ovnPod } from "../ovn-lab/topology.ts";
 import { type NorthboundAgent, openNorthboundAgent } from "../support/northbound-agent.ts";
 import { hostOf, labNodes, nodeNames } from "../support/northbound-scene.ts";
 import { NorthboundServer } from "../support/northbound-server.ts";
 import { printForeign, shortRows } from "../support/northbound-tables.ts";
-import { ovnNodePlans, ovnPod } from "../ovn-lab/topology.ts";
 
 const web = nodeNames.map((node) => pod(`shop/${node}`, [addressOf(node, 4), addressOf(node, 6)], { node }));
 
@@ -30,7 +30,9 @@ const at = ([a, b]: State) => ({
   ...(b === undefined ? {} : { "172.18.0.52": b }),
 });
 /** One object with both addresses, or an older and a younger one with an address each. */
-const asOne = (state: State) => [egressIP("prod", { at: at(state), requested: ["172.18.0.51", "172.18.0.52"] })];
+const asOne = (state: State) => [
+  egressIP("prod", { at: at(state), requested: ["172.18.0.51", "172.18.0.52"] }),
+];
 const asTwo = ([a, b]: State) => [
   egressIP("prod", { at: at([a, undefined]), requested: ["172.18.0.51"] }),
   egressIP("more", { at: at([undefined, b]), requested: ["172.18.0.52"], created: "2026-01-02T00:00:00Z" }),
@@ -47,23 +49,28 @@ function plain(nodes: readonly (typeof nodeNames)[number][], serving: ReadonlySe
     .sort();
 }
 
-const snats = async (server: NorthboundServer) => (await shortRows(server)).filter((row) => row.startsWith("snat"));
+const snats = async (server: NorthboundServer) =>
+  (await shortRows(server)).filter((row) => row.startsWith("snat"));
 
 describe("from each state of two egress IPs on three nodes to each other one", () => {
   test.each([
     ["of one object", asOne, (state: State) => new Set(state)],
     ["of two objects", asTwo, ([first]: State) => new Set([first])],
-  ])("%s, a database for each node", async (_, made, serving) => {
-    await using server = await open();
-    await using agent = openNorthboundAgent(server.endpoint, { snatPerPod: true }, hostOf("node1"));
-    for (const from of states)
-      for (const to of states)
-        for (const state of [from, to]) {
-          await agent.round(objects(...labNodes(), namespace("shop"), ...web, ...made(state)));
-          expect(await snats(server)).toEqual(plain(["node1"], serving(state)));
-        }
-    expect(await agent.round()).toBe("");
-  }, 120_000);
+  ])(
+    "%s, a database for each node",
+    async (_, made, serving) => {
+      await using server = await open();
+      await using agent = openNorthboundAgent(server.endpoint, { snatPerPod: true }, hostOf("node1"));
+      for (const from of states)
+        for (const to of states)
+          for (const state of [from, to]) {
+            await agent.round(objects(...labNodes(), namespace("shop"), ...web, ...made(state)));
+            expect(await snats(server)).toEqual(plain(["node1"], serving(state)));
+          }
+      expect(await agent.round()).toBe("");
+    },
+    120_000,
+  );
 
   test("of one object, one database for all", async () => {
     await using server = await open(false);
@@ -96,7 +103,10 @@ const here = egressIP("prod", { at: { "172.18.0.51": "node1" } });
 const round = (agent: NorthboundAgent, ...all: readonly KubernetesObject[]) =>
   agent.round(objects(...labNodes(), namespace("shop"), ...all));
 const [own = pod("shop/none")] = web;
-const first = ["snat GR_node1 10.244.1.3 172.18.0.11", "snat GR_node1 fd00:10:244:1::3 fd00:172:18::11"] as const;
+const first = [
+  "snat GR_node1 10.244.1.3 172.18.0.11",
+  "snat GR_node1 fd00:10:244:1::3 fd00:172:18::11",
+] as const;
 
 describe("a pod's own SNAT row", () => {
   test("is not made for a pod that has ended while it was served (O-34)", async () => {
@@ -210,11 +220,16 @@ describe("a pod's own SNAT row", () => {
       first[1],
     ]);
     await agent.close();
-    await using back = openNorthboundAgent(server.endpoint, { snatPerPod: true, adopt: true }, hostOf("node1"));
+    await using back = openNorthboundAgent(
+      server.endpoint,
+      { snatPerPod: true, adopt: true },
+      hostOf("node1"),
+    );
     await round(back, ...web, here);
     await back.leave();
     expect(await shortRows(server)).toEqual(first);
-    const without = (text: string) => text.replaceAll(/^NAT .*10\.244\.1\.3.*\n?/gm, "").replaceAll(/^Logical_Router .*GR_node1.*\n?/gm, "");
+    const without = (text: string) =>
+      text.replaceAll(/^NAT .*10\.244\.1\.3.*\n?/gm, "").replaceAll(/^Logical_Router .*GR_node1.*\n?/gm, "");
     expect(without(await printForeign(server, "egressip-agent"))).toBe(without(others));
   });
 });

@@ -315,6 +315,14 @@ const stories: readonly Story[] = [
       { objects: [{ ...web, addresses: [] }], rows: nothing },
       { objects: [here, web], rows: rowsHere },
       {
+        objects: [
+          prod({ "172.18.0.50": "node1" }, { namespaceSelector: [{ key: "team", operator: "Exists" }] }),
+          { ...web, addresses: [] },
+        ],
+        rows: nothing,
+      },
+      { objects: [here, web], rows: rowsHere },
+      {
         objects: [here, { ...web, addresses: [] }, pod("play/heir", ["10.244.1.3"])],
         rows: nothing,
       },

@@ -8,6 +8,7 @@ import {
 import { createLoop, type Round } from "../../agent/loop.ts";
 import type { Objects } from "../../agent/model/build.ts";
 import type { Domain, HostFacts } from "../../agent/model/facts.ts";
+import { NAME_KEY } from "../../agent/model/northbound-ids.ts";
 import type { Settings } from "../../agent/model/settings.ts";
 import { createMode } from "../../agent/plan/modes.ts";
 import { createBackends } from "../../agent/sync/backends.ts";
@@ -27,7 +28,7 @@ export interface FollowingAgent {
   readonly rounds: number;
   readonly ready: boolean;
   told(): NorthboundTold;
-  /** One entry for each transaction: its lines, and how it ended. */
+  /** One entry for each transaction, and how it ended. */
   readonly transactions: readonly Sent[];
   /** What the host's tools were given. */
   readonly hostWrites: readonly string[];
@@ -38,7 +39,8 @@ export interface FollowingAgent {
 }
 
 interface Sent {
-  readonly changes: number;
+  /** Names of rows that it takes away: `EGRESSIP_NAMESPACE/NAME`. */
+  readonly deletes: readonly string[];
   failed: string | undefined;
 }
 
@@ -75,7 +77,10 @@ export function followNorthbound(
     northbound: {
       ...northbound.tools,
       commit: async (changes) => {
-        const sent: Sent = { changes: changes.length, failed: undefined };
+        const deletes = changes.flatMap((change) =>
+          change.op === "delete" ? [change.found.ids[NAME_KEY] ?? ""] : [],
+        );
+        const sent: Sent = { deletes, failed: undefined };
         transactions.push(sent);
         await northbound.tools.commit(changes).catch((error: Error) => {
           sent.failed = error.name;

@@ -4,6 +4,7 @@ import { connectNorthbound } from "../../agent/assemble-northbound.ts";
 import { createLoop, type Round } from "../../agent/loop.ts";
 import type { Objects } from "../../agent/model/build.ts";
 import type { HostFacts } from "../../agent/model/facts.ts";
+import { locksOf } from "../../agent/model/northbound-locks.ts";
 import type { Settings } from "../../agent/model/settings.ts";
 import { createMode } from "../../agent/plan/modes.ts";
 import { leaveNorthbound } from "../../agent/plan/parts/northbound/leave.ts";
@@ -16,12 +17,15 @@ import { carryOut, type Outcome, printSteps } from "../../agent/sync/round.ts";
 import type { Session } from "../../lib/ovsdb-client/index.ts";
 import { bareHost, settings as plain } from "../agent/make.ts";
 import { recordingTools } from "../agent/tools.ts";
+import { until } from "./until.ts";
 
 export interface NorthboundAgent {
   /** One round with these objects, or those of the last one; everything read anew. Throws what a backend failed with. */
   round(objects?: Objects): Promise<string>;
   /** As `uninstall` leaves, with what the agent last knew of the host. */
   leave(handBack?: boolean): Promise<string>;
+  /** Until it has its zone's lock. */
+  leads(): Promise<unknown>;
   /** The last round. */
   readonly last: Round | undefined;
   /** How many transactions were sent. */
@@ -53,6 +57,8 @@ export function openNorthboundAgent(
     { writes: true, onChange: () => {} },
   );
   if (northbound.session === undefined) throw new Error("no endpoint");
+  const session = northbound.session as Session;
+  const { zone } = locksOf(settings.northboundOwner, settings.node);
   let transactions = 0;
   let committed: readonly RowChange[] = [];
   const commit: typeof northbound.tools.commit = async (changes) => {
@@ -91,7 +97,7 @@ export function openNorthboundAgent(
   const close = () => northbound.close();
   return {
     settings,
-    session: northbound.session as Session,
+    session,
     get last() {
       return last;
     },
@@ -102,6 +108,7 @@ export function openNorthboundAgent(
       return committed;
     },
     read,
+    leads: () => until(() => session.locks.get(zone) === "held", `${settings.node} has the lock of the zone`),
     round: async (to) => {
       objects = to ?? objects;
       last = await loop.round(new Set(), { write: true, allObjects: true });

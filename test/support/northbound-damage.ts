@@ -34,7 +34,11 @@ const written: Readonly<Record<string, readonly string[]>> = {
 
 let copies = 0;
 /** The same row once more, under this parent, with other columns. */
-export function copyOf(row: DatabaseRow, parent = row.on[0] ?? "", more: Operation = {}): readonly Operation[] {
+export function copyOf(
+  row: DatabaseRow,
+  parent = row.on[0] ?? "",
+  more: Operation = {},
+): readonly Operation[] {
   const columns = (written[row.table] ?? []).map((name) => {
     const value = row.columns[name];
     return [name, Array.isArray(value) ? set(...value) : value];
@@ -51,7 +55,8 @@ export function copyOf(row: DatabaseRow, parent = row.on[0] ?? "", more: Operati
 /** Something is wrong with this row from now on: what, says a number from 0 to 1. */
 export function anyDamage(row: DatabaseRow, which: number): readonly Operation[] {
   const [parent = ""] = row.on;
-  if (row.table === "Address_Set") return [update(row, { addresses: set("10.244.1.99", "fd00:10:244:1::99") })];
+  if (row.table === "Address_Set")
+    return [update(row, { addresses: set("10.244.1.99", "fd00:10:244:1::99") })];
   const columns: Readonly<Record<string, Operation>> = {
     Logical_Router_Policy: { nexthops: set("100.64.0.77", "100.64.0.2"), action: "reroute" },
     NAT: { external_ip: "172.18.0.98", logical_port: "k8s-node3" },
@@ -72,7 +77,8 @@ export function anyDamage(row: DatabaseRow, which: number): readonly Operation[]
             refer(row.table, "GR_node1", "insert", ["uuid", row.uuid]),
           ],
     () => (row.table === "QoS" ? [refer("QoS", "join", "insert", ["uuid", row.uuid])] : []),
-    () => ("match" in row.columns && row.table !== "QoS" ? [update(row, { match: "ip4.src == nobody" })] : []),
+    () =>
+      "match" in row.columns && row.table !== "QoS" ? [update(row, { match: "ip4.src == nobody" })] : [],
   ];
   return kinds[Math.floor(which * kinds.length)]?.() ?? [];
 }

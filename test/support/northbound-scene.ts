@@ -2,6 +2,7 @@
 // In: how the cluster is laid out. Out: nodes, a node's host, and what is planned for its database as short text.
 import { createBuild } from "../../agent/model/build.ts";
 import type { HostFacts } from "../../agent/model/facts.ts";
+import { byCodeUnit } from "../../agent/model/names.ts";
 import {
   CLUSTER_ROUTER,
   gatewayRouter,
@@ -92,11 +93,9 @@ export function planOf(
   const whole: Settings = { ...settings, gatewayMode: "shared", ...of };
   const { northbound } = createMode(whole.gatewayMode).plan(createBuild()(whole, objects(...all), facts));
   const rows = [...entriesOf(northbound.pods)].flatMap(([, own]) => own.map(rowText));
-  const served = [...entriesOf(northbound.served)].map(([address]) => address);
-  return {
-    ...northbound,
-    text: [...rows, ...(served.length === 0 ? [] : [`served ${served.sort().join(" ")}`])].sort().join("\n"),
-  };
+  const served = [...entriesOf(northbound.served)].map(([address]) => address).sort(byCodeUnit);
+  const lines = [...rows, ...(served.length === 0 ? [] : [`served ${served.join(" ")}`])].sort(byCodeUnit);
+  return { ...northbound, text: lines.join("\n") };
 }
 
 /** `policy 10.244.1.3 100.64.0.2` or `nat GR_node1 10.244.1.3 172.18.0.50` */

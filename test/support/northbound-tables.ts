@@ -70,9 +70,7 @@ export function printRows(rows: readonly DatabaseRow[]): string {
 /** Everything in the database that is not these owners', with uuid and version; of parents all but references to what is. */
 export async function printForeign(server: Client, ...owners: readonly string[]): Promise<string> {
   const rows = await readTables(server);
-  const own = new Set(
-    rows.filter((row) => owners.some((owner) => isOf(row, owner))).map(({ uuid }) => uuid),
-  );
+  const own = new Set(rows.filter((row) => owners.some((owner) => isOf(row, owner))).map(({ uuid }) => uuid));
   return rows
     .filter(({ uuid, columns }) => !own.has(uuid) && !isMadeToExist(columns))
     .map(({ table, uuid, columns }) => {

@@ -77,7 +77,7 @@ export async function addStrangers(server: NorthboundServer): Promise<void> {
 }
 
 /** A row's version is another after each start of the server. */
-export function withoutVersions(rows: string): string {
+function withoutVersions(rows: string): string {
   return rows.replaceAll(/"_version":"[^"]*",?/g, "");
 }
 

@@ -3,6 +3,7 @@
 import type { Changes, Session } from "../../../lib/ovsdb-client/index.ts";
 import { select } from "../../../lib/ovsdb-client/pure.ts";
 import { byCodeUnit } from "../../model/names.ts";
+import { CLUSTER_ROUTER } from "../../model/northbound.ts";
 import { isPodTable, type StandsOn } from "./pod-rows.ts";
 
 export interface Parents {
@@ -13,8 +14,11 @@ export interface Parents {
   take(changes: Changes): void;
   /** Another connection: what was told on the last one may be past. */
   forget(): void;
-  /** Resolves when there is an answer, or none is to be had. Never rejects. */
-  ask(): Promise<void>;
+  /**
+   * Resolves when there is an answer, or none is to be had. Never rejects. Not `whole`: only what stands under other routers than
+   * most rows do, where that will do; whether rows are gone that nobody told of is then not seen.
+   */
+  ask(whole: boolean): Promise<void>;
 }
 
 /** Milliseconds. Whether the other side lives is asked beside it: this is for columns of many megabytes on slow lines. */
@@ -23,6 +27,8 @@ const ANSWER_MS = 120_000;
 export function createParents(
   session: Pick<Session, "transact">,
   places: () => Iterable<readonly [string, string]>,
+  /** The gateway router of this node. */
+  ownRouter: string,
   told: {
     /** These rows stand elsewhere than was known. */
     readonly moved: (uuids: Iterable<string>) => void;
@@ -56,15 +62,35 @@ export function createParents(
     if (missing) told.behind();
     return !missing;
   };
-  const ask = async () => {
+  /** Whether each row stands where it belongs, by what stands under all other routers: next to nothing, and a row is under one. */
+  const areInPlace = (elsewhere: ReadonlyMap<string, readonly string[]>) => {
+    for (const [uuid, expected] of places()) {
+      const on = elsewhere.get(uuid);
+      if (on === undefined ? expected !== CLUSTER_ROUTER && expected !== ownRouter : on.join() !== expected)
+        return false;
+    }
+    return strays.size === 0;
+  };
+  const ask = async (whole: boolean) => {
     const asked = connection;
     fresh.clear();
     try {
+      if (!whole) {
+        const answers = await session.transact(
+          [
+            select("Logical_Router", [["name", "!=", CLUSTER_ROUTER]], ["name", "policies"]),
+            select("Logical_Router", [["name", "!=", ownRouter]], ["name", "nat"]),
+          ],
+          { timeoutMs: ANSWER_MS },
+        );
+        if (asked !== connection) return;
+        known = areInPlace(parentsOf(answers.flatMap(({ rows }) => rows)));
+        if (known) return;
+      }
       const [{ rows }] = await session.transact([select("Logical_Router", [], ["name", "policies", "nat"])], {
         timeoutMs: ANSWER_MS,
       });
-      if (asked !== connection) return;
-      known = compare(parentsOf(rows));
+      if (asked === connection) known = compare(parentsOf(rows));
     } catch {
       // Lost between two lines: the session says so itself, and on the next connection it is asked again.
     }
@@ -85,9 +111,9 @@ export function createParents(
       connection++;
       asking = undefined;
     },
-    ask: () => {
+    ask: (whole) => {
       if (asking !== undefined) return asking;
-      const now = ask().finally(() => {
+      const now = ask(whole).finally(() => {
         if (asking === now) asking = undefined;
       });
       asking = now;
@@ -100,7 +126,7 @@ function parentsOf(
   rows: readonly { readonly [column: string]: unknown }[],
 ): ReadonlyMap<string, readonly string[]> {
   const parents = new Map<string, string[]>();
-  for (const { name, policies, nat } of rows)
+  for (const { name, policies = [], nat = [] } of rows)
     for (const column of [policies, nat] as readonly (readonly string[])[])
       for (const uuid of column) {
         const others = parents.get(uuid);

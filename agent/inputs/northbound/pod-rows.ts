@@ -3,7 +3,7 @@
 import type { RowChange, RowOf } from "../../../lib/ovsdb-client/pure.ts";
 import { byCodeUnit } from "../../model/names.ts";
 import { CLUSTER_ROUTER, type FoundRow, gatewayRouter } from "../../model/northbound.ts";
-import { NODE_KEY, OWNER_TYPE, TYPE_KEY } from "../../model/northbound-ids.ts";
+import { NODE_KEY, OWNER_KEY } from "../../model/northbound-ids.ts";
 import { podAddressOf } from "../../model/northbound-pod.ts";
 import type { Nat, Policy } from "../../model/northbound-schema.ts";
 import { type Shards, withEntries } from "../../model/shards.ts";
@@ -171,8 +171,9 @@ function inOrder(a: PodEntry, b: PodEntry): number {
   return a.uuid < b.uuid ? -1 : 1;
 }
 
+/** As OVN-Kubernetes makes it with a pod's port: a row that says whose it is, is somebody's. */
 function isPlainSnat({ type, external_ids, logical_ip }: NatRow): boolean {
-  return type === "snat" && external_ids[TYPE_KEY] !== OWNER_TYPE && !logical_ip.includes("/");
+  return type === "snat" && external_ids[OWNER_KEY] === undefined && !logical_ip.includes("/");
 }
 
 function found(entry: PodEntry, standsOn: StandsOn): FoundRow {

@@ -1,10 +1,15 @@
 // Rows that all nodes of a zone share, and the members of the sets that all of them write to. In: the replica. Out: facts.
 import type { Changes, Replica } from "../../../lib/ovsdb-client/index.ts";
 import type { RowChange, RowOf } from "../../../lib/ovsdb-client/pure.ts";
-import { familyOf } from "../../model/ip.ts";
 import { byCodeUnit } from "../../model/names.ts";
-import { CLUSTER_ROUTER, type ColumnValue, type FoundRow, type RowTable } from "../../model/northbound.ts";
-import { addressSet, NAME_KEY, REFERENCE_OWNER, TYPE_KEY } from "../../model/northbound-ids.ts";
+import {
+  CLUSTER_ROUTER,
+  type ColumnValue,
+  type FoundRow,
+  type NorthboundFacts,
+  type RowTable,
+} from "../../model/northbound.ts";
+import { addressSet, NAME_KEY, REFERENCE_OWNER } from "../../model/northbound-ids.ts";
 import { AddressSet, LogicalSwitch, Qos, StaticRoute } from "../../model/northbound-schema.ts";
 import type { Settings } from "../../model/settings.ts";
 import { type Shards, withEntries } from "../../model/shards.ts";
@@ -61,7 +66,7 @@ export function sharedRows(
   }
   for (const row of replica.table(AddressSet).rows.values()) {
     const { external_ids, name, addresses } = row;
-    if (!concern(row) && external_ids[TYPE_KEY] !== "EgressService") continue;
+    if (!concern(row) && !of.isOurSet(name)) continue;
     add("Address_Set", row, [], isServed(external_ids) ? { name } : { name, addresses });
   }
   // Policies come in the order in which they were last changed, which means nothing.
@@ -73,11 +78,11 @@ function isServed(ids: RowIds): boolean {
   return ids[NAME_KEY] !== "node-ips";
 }
 
-/** Members of our sets of served pods, of both families, or of the reference's where we adopt and have none yet. */
+/** Members of our sets of served pods, or of the reference's where we adopt and have none yet: whatever is in them. */
 export function createServedMembers(
   replica: Replica,
   { northboundOwner, adopt }: Pick<Settings, "northboundOwner" | "adopt">,
-): (before: Shards<true>) => Shards<true> {
+): (before: NorthboundFacts["served"]) => NorthboundFacts["served"] {
   const names = ([4, 6] as const).map((family) => ({
     family,
     own: addressSet(northboundOwner, "egressip-served-pods", family).name,
@@ -94,15 +99,13 @@ export function createServedMembers(
     return found ?? NO_MEMBERS;
   };
   return (before) => {
-    const changes: (readonly [string, true | undefined])[] = [];
-    for (const [at, of] of names.entries()) {
+    const [four, six] = names.map((of, at) => {
       const now = membersOf(of);
-      // One of the other family that somebody put there does nothing, and would be taken for a member of the other set.
-      for (const change of differences(last[at] as readonly string[], now))
-        if (familyOf(change[0]) === of.family) changes.push(change);
+      const next = withEntries(before[of.family], differences(last[at] as readonly string[], now));
       last[at] = now;
-    }
-    return withEntries(before, changes);
+      return next;
+    }) as [Shards<true>, Shards<true>];
+    return four === before[4] && six === before[6] ? before : { 4: four, 6: six };
   };
 }
 

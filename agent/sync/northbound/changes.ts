@@ -61,11 +61,15 @@ function sameValue(wanted: ColumnValue, found: ColumnValue | undefined): boolean
   if (wanted === found) return true;
   if (typeof wanted !== "object" || typeof found !== "object") return false;
   // Sets come in the database's order, which is nobody's here (known-faults BL-01).
-  if (isList(wanted)) {
-    if (!isList(found) || wanted.length !== new Set(found).size) return false;
-    return wanted.every((member) => found.includes(member));
-  }
+  if (isList(wanted)) return isList(found) && hasMembers(wanted, found);
   return !isList(found) && isCovered(wanted, found) && isCovered(found, wanted);
+}
+
+/** Mostly both are in the same order. */
+function hasMembers(wanted: readonly string[], found: readonly string[]): boolean {
+  if (wanted.length === found.length && wanted.every((member, at) => member === found[at])) return true;
+  const members = new Set(found);
+  return wanted.length === members.size && wanted.every((member) => members.has(member));
 }
 
 type TextMap = Readonly<Record<string, string>>;

@@ -4,6 +4,7 @@ import type { HostFacts } from "../../model/facts.ts";
 import { byCodeUnit } from "../../model/names.ts";
 import type { Row } from "../../model/northbound.ts";
 import { NAME_KEY } from "../../model/northbound-ids.ts";
+import { podAddressOf } from "../../model/northbound-pod.ts";
 import type { Plan } from "../../plan/plan.ts";
 import type { Diff } from "../backend.ts";
 import type { RowChange } from "./changes.ts";
@@ -81,7 +82,8 @@ function sortKey(change: RowChange): string {
 
 const TABLE_ORDER = ["Address_Set", "Logical_Router_Static_Route", "QoS", "Logical_Router_Policy", "NAT"];
 
-function rowKey({ table, columns, ids }: Row): string {
-  const first = columns["priority"] === 100 || table === "NAT" ? 1 : 0;
-  return `${first} ${TABLE_ORDER.indexOf(table)} ${ids[NAME_KEY] ?? ""} ${ids["ip-family"] ?? ""} ${JSON.stringify(columns)}`;
+function rowKey(row: Row): string {
+  const { table, columns, ids } = row;
+  const place = `${podAddressOf(row) === undefined ? 0 : 1} ${TABLE_ORDER.indexOf(table)}`;
+  return `${place} ${ids[NAME_KEY] ?? ""} ${ids["ip-family"] ?? ""} ${JSON.stringify(columns)}`;
 }

@@ -1,12 +1,12 @@
 // Members of the sets of served pods, wanted against found: single ones, since all nodes of a zone write to the same sets.
 // In: plan, facts, what happens to the rows of pods, nodes that left. Out: one change a set. Pure but for remembered shards.
-import { type Address, type Cidr, contains, familyOf } from "../../model/ip.ts";
+import { type Address, type Cidr, contains, type Family, familyOf } from "../../model/ip.ts";
 import { lastOf } from "../../model/memo.ts";
 import { byCodeUnit } from "../../model/names.ts";
 import type { NorthboundFacts, Row } from "../../model/northbound.ts";
 import { addressSet } from "../../model/northbound-ids.ts";
 import { podAddressOf } from "../../model/northbound-pod.ts";
-import { entriesOf, getFrom, pairwise, type Shard } from "../../model/shards.ts";
+import { entriesOf, getFrom, pairwise, type Shard, type Shards } from "../../model/shards.ts";
 import type { PlannedNorthbound } from "../../plan/plan.ts";
 import type { RowChange } from "./changes.ts";
 import type { Paired } from "./pairing.ts";
@@ -26,45 +26,61 @@ export function compareMembers(): (
   found: NorthboundFacts,
   beside: Beside,
 ) => Paired {
-  const perShard = lastOf((podNetworks: readonly Cidr[] | undefined) =>
-    pairwise<unknown, true, Members>(NO_MEMBERS, (pods, members) => compareShard(podNetworks, pods, members)),
-  );
+  const ofFamily = (family: Family) =>
+    lastOf((podNetworks: readonly Cidr[] | undefined) =>
+      pairwise<unknown, true, Members>(NO_MEMBERS, (pods, members) =>
+        compareShard(family, podNetworks, pods, members),
+      ),
+    );
+  const perShard = { 4: ofFamily(4), 6: ofFamily(6) };
   return (wanted, found, { establish: rows, kept, left }) => {
-    const changes = perShard(wanted.podNetworks)(wanted.served, found.served);
     // What was replaced goes with what replaces it, everything else when all is established.
     const replaced = new Set(
       rows.flatMap((change) => (change.op === "delete" ? [podAddressOf(change.found)] : [])),
     );
     // The address of the other family that a pod has is in no row: while one pod's is not known, nobody's goes that nobody has.
     const stays = (address: Address) =>
-      kept.has(address) || (kept.size > 0 && !wanted.unresolved.taken.has(address) && !replaced.has(address));
-    const removed = new Set(changes.flatMap(({ remove }) => remove).filter((address) => !stays(address)));
-    if (found.leads && left.length > 0) for (const address of ofNobody(wanted, found)) removed.add(address);
-    const now = [...removed].filter((address) => replaced.has(address));
-    const later = [...removed].filter((address) => !replaced.has(address));
-    const add = changes.flatMap((change) => change.add);
-    return { establish: perFamily(wanted, found, add, now), retire: perFamily(wanted, found, [], later) };
+      kept.size > 0 && !wanted.unresolved.taken.has(address) && !replaced.has(address);
+    const changes = ([4, 6] as const).map((family) => {
+      const differing = perShard[family](wanted.podNetworks)(wanted.served, found.served[family]);
+      const add = differing.flatMap((change) => change.add);
+      const removed = differing.flatMap(({ remove }) => remove).filter((address) => !stays(address));
+      const orphans = found.leads && left.length > 0 ? ofNobody(wanted, found.served[family]) : [];
+      const remove = [...new Set([...removed, ...orphans])];
+      const now = remove.filter((address) => replaced.has(address));
+      const later = remove.filter((address) => !replaced.has(address));
+      return {
+        establish: changeOf(wanted, found, family, add, now),
+        retire: changeOf(wanted, found, family, [], later),
+      };
+    });
+    return {
+      establish: changes.flatMap(({ establish }) => establish),
+      retire: changes.flatMap(({ retire }) => retire),
+    };
   };
 }
 
-/** In a set that all nodes write to, a node takes away what is in its own pods' networks. */
+/** In a set that all nodes write to, a node takes away what is in its own pods' networks; also what is of the wrong family. */
 function compareShard(
+  family: Family,
   podNetworks: readonly Cidr[] | undefined,
   pods: Shard<unknown>,
   members: Shard<true>,
 ): Members {
-  const add = [...pods.keys()].filter((address) => !members.has(address));
+  const wanted = [...pods.keys()].filter((address) => familyOf(address) === family);
+  const add = wanted.filter((address) => !members.has(address));
   const remove = [...members.keys()].filter(
-    (address) => !pods.has(address) && (podNetworks === undefined || isIn(podNetworks, address)),
+    (address) => !wanted.includes(address) && (podNetworks === undefined || isIn(podNetworks, address)),
   );
   return add.length + remove.length === 0 ? NO_MEMBERS : { add, remove };
 }
 
 /** Members of nodes that left: in no network of a node that exists. Nobody can say where a node's networks are not known. */
-function ofNobody({ nodes, served }: PlannedNorthbound, found: NorthboundFacts): readonly Address[] {
+function ofNobody({ nodes, served }: PlannedNorthbound, members: Shards<true>): readonly Address[] {
   const networks = [...nodes.values()];
   if (networks.some((own) => own.length === 0)) return [];
-  return [...entriesOf(found.served)]
+  return [...entriesOf(members)]
     .map(([address]) => address)
     .filter((address) => getFrom(served, address) === undefined && !isIn(networks.flat(), address));
 }
@@ -73,29 +89,19 @@ function isIn(networks: readonly Cidr[], address: Address): boolean {
   return networks.some((network) => contains(network, address));
 }
 
-function perFamily(
+function changeOf(
   wanted: PlannedNorthbound,
   found: NorthboundFacts,
+  family: Family,
   add: readonly Address[],
   remove: readonly Address[],
 ): readonly RowChange[] {
   if (add.length + remove.length === 0) return [];
-  return ([4, 6] as const).flatMap((family): readonly RowChange[] => {
-    const { name } = addressSet(wanted.owner, "egressip-served-pods", family);
-    const named = ({ columns }: Row) => columns["name"] === name;
-    // With the set itself, where this agent makes it; else when whoever leads has made it.
-    const uuid = found.shared.find(named)?.uuid;
-    if (uuid === undefined && !(found.leads && wanted.shared.some(named))) return [];
-    const ofFamily = (addresses: readonly Address[]) =>
-      addresses.filter((address) => familyOf(address) === family).sort(byCodeUnit);
-    const change = {
-      op: "members",
-      set: name,
-      uuid,
-      family,
-      add: ofFamily(add),
-      remove: ofFamily(remove),
-    } as const;
-    return change.add.length + change.remove.length === 0 ? [] : [change];
-  });
+  const { name: set } = addressSet(wanted.owner, "egressip-served-pods", family);
+  const named = ({ columns }: Row) => columns["name"] === set;
+  // With the set itself, where this agent makes it; else when whoever leads has made it.
+  const uuid = found.shared.find(named)?.uuid;
+  if (uuid === undefined && !(found.leads && wanted.shared.some(named))) return [];
+  const sorted = (addresses: readonly Address[]) => [...addresses].sort(byCodeUnit);
+  return [{ op: "members", set, uuid, family, add: sorted(add), remove: sorted(remove) }];
 }

@@ -22,6 +22,9 @@ export function pair(
     return wanted.length === 0
       ? NO_CHANGES
       : { establish: wanted.map((row) => ({ op: "insert", row })), retire: [] };
+  // Nearly always, and all there is to look at when an agent starts on rows that are right.
+  if (wanted.length === found.length && wanted.every((row, at) => isIt(row, found[at] as FoundRow)))
+    return NO_CHANGES;
   const establish: RowChange[] = [];
   const left = new Set(found);
   const duplicates = new Set<FoundRow>();
@@ -32,6 +35,8 @@ export function pair(
     );
     const kept =
       candidates.find((candidate) => isAsWanted(row, candidate)) ??
+      // Of two sets the one that is called so already: no two may have one name, not even while one of them goes.
+      candidates.find((candidate) => mayStay(row, candidate) && sameName(row, candidate)) ??
       candidates.find((candidate) => mayStay(row, candidate));
     if (kept === undefined) establish.push({ op: "insert", row });
     else if (!isAsWanted(row, kept)) establish.push({ op: "update", row, found: kept });
@@ -45,10 +50,18 @@ export function pair(
   return establish.length + retire.length === 0 ? NO_CHANGES : { establish, retire };
 }
 
+function isIt(row: Row, found: FoundRow): boolean {
+  return row.table === found.table && isAsWanted(row, found);
+}
+
 /** Parents are added to a row, or taken from it, only where several share it; a policy or NAT row has one for life. */
 function mayStay(row: Row, found: FoundRow): boolean {
   return (
     row.table === "QoS" ||
     (row.on.length === found.on.length && row.on.every((name) => found.on.includes(name)))
   );
+}
+
+function sameName(row: Row, found: FoundRow): boolean {
+  return row.columns["name"] === found.columns["name"];
 }

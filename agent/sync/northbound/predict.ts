@@ -1,6 +1,6 @@
 // The northbound facts as they are once changes are done. Rows that are new have no uuid yet: theirs says so. Pure.
 import type { FoundRow, NorthboundFacts, Row } from "../../model/northbound.ts";
-import { NODE_KEY } from "../../model/northbound-ids.ts";
+import { ID_KEY, NODE_KEY } from "../../model/northbound-ids.ts";
 import { podAddressOf } from "../../model/northbound-pod.ts";
 import { getFrom, withEntries } from "../../model/shards.ts";
 import type { RowChange } from "./changes.ts";
@@ -8,7 +8,7 @@ import type { RowChange } from "./changes.ts";
 export function predictNorthbound(facts: NorthboundFacts, changes: readonly RowChange[]): NorthboundFacts {
   const pods = new Map<string, FoundRow[]>();
   let shared = [...facts.shared];
-  const members: (readonly [string, true | undefined])[] = [];
+  let { served } = facts;
   const nodeSnats: (readonly [string, readonly string[] | undefined])[] = [];
   const rowsOf = (address: string): FoundRow[] => {
     const rows = pods.get(address) ?? [...(getFrom(facts.pods, address) ?? [])];
@@ -39,7 +39,7 @@ export function predictNorthbound(facts: NorthboundFacts, changes: readonly RowC
   for (const change of changes) {
     switch (change.op) {
       case "insert":
-        replace(undefined, { ...change.row, uuid: `new ${JSON.stringify(change.row)}` });
+        replace(undefined, { ...change.row, uuid: uuidOf(change.row) });
         break;
       case "update":
         replace(change.found, {
@@ -53,8 +53,13 @@ export function predictNorthbound(facts: NorthboundFacts, changes: readonly RowC
         replace(change.found, undefined);
         break;
       case "members":
-        members.push(...change.add.map((address) => [address, true] as const));
-        members.push(...change.remove.map((address) => [address, undefined] as const));
+        served = {
+          ...served,
+          [change.family]: withEntries(served[change.family], [
+            ...change.remove.map((address) => [address, undefined] as const),
+            ...change.add.map((address) => [address, true] as const),
+          ]),
+        };
         break;
       case "take-node-snat":
         nodeSnats.push([change.pod, undefined]);
@@ -72,7 +77,7 @@ export function predictNorthbound(facts: NorthboundFacts, changes: readonly RowC
     ...facts,
     pods: nextPods,
     shared,
-    served: withEntries(facts.served, members),
+    served,
     nodeSnats: withEntries(facts.nodeSnats, nodeSnats),
     writers: nextPods === facts.pods ? facts.writers : writers,
   });
@@ -82,4 +87,10 @@ export function predictNorthbound(facts: NorthboundFacts, changes: readonly RowC
 function idsAfter(row: Row, { ids }: FoundRow): FoundRow["ids"] {
   const { [NODE_KEY]: _, ...others } = ids;
   return { ...others, ...row.ids };
+}
+
+/** Rows of pods have an id of their own, and there are many; of the few that all share several may have the same. */
+function uuidOf(row: Row): string {
+  const id = row.ids[NODE_KEY] === undefined ? undefined : row.ids[ID_KEY];
+  return `new ${row.table} ${id ?? JSON.stringify(row)}`;
 }

@@ -43,7 +43,10 @@ function printUpdate(row: Row, found: Row): string {
   });
   const ids = changedIds(row, found).map((key) => `${key}=${found.ids[key] ?? ""} -> ${row.ids[key] ?? ""}`);
   const where = Object.entries(row.columns)
-    .filter(([column]) => WHICH.has(column) && columns.every((text) => !text.startsWith(`${column}=`)))
+    .filter(
+      ([column, value]) =>
+        WHICH.has(column) && !isEmpty(value) && columns.every((text) => !text.startsWith(`${column}=`)),
+    )
     .map(([column, value]) => `${column}=${printValue(value)}`);
   return [...where, ...parents, ...columns, ...ids].join(" ");
 }

@@ -1,7 +1,14 @@
 // Rows that all nodes of a zone share, wanted against found, and what nodes have left behind that are gone: the business of the
 // one that leads. In: plan, facts, the nodes that left. Out: changes, and whether pods may be steered yet. Pure.
 import type { FoundRow, NorthboundFacts, Row } from "../../model/northbound.ts";
-import { NAME_KEY, NODE_KEY, OWNER_TYPE, TYPE_KEY } from "../../model/northbound-ids.ts";
+import {
+  NAME_KEY,
+  NODE_KEY,
+  OWNER_TYPE,
+  REFERENCE_OWNER,
+  setsByName,
+  TYPE_KEY,
+} from "../../model/northbound-ids.ts";
 import { entriesOf } from "../../model/shards.ts";
 import type { PlannedNorthbound } from "../../plan/plan.ts";
 import type { RowChange } from "./changes.ts";
@@ -22,7 +29,9 @@ export function compareShared(
   found: NorthboundFacts,
   left: readonly string[],
 ): Paired & { readonly complete: boolean } {
-  const { establish, retire } = pair(wanted.shared, found.shared, sharedPurpose);
+  const paired = pair(wanted.shared, found.shared, sharedPurpose(wanted.owner));
+  const establish = paired.establish.filter((change) => change.op !== "update" || isForEgressIPs(change.row));
+  const retire = paired.retire.filter((change) => change.op !== "delete" || isForEgressIPs(change.found));
   // Who does not lead waits for the exemptions: without them its pods would reach other pods by way of the egress node.
   if (!found.leads) return { ...NO_CHANGES, complete: !establish.some(isMissingExemption) };
   const hasOthers = [...found.writers.keys()].some((name) => name !== wanted.node && name !== "");
@@ -31,7 +40,7 @@ export function compareShared(
   return {
     establish,
     retire: [
-      ...(stays ? [] : retire.filter((change) => change.op !== "delete" || isForEgressIPs(change.found))),
+      ...(stays ? [] : retire),
       ...rowsOf(found, new Set(left)).map(
         (row): RowChange => ({ op: "delete", found: row, why: "gone-node" }),
       ),
@@ -44,20 +53,24 @@ const PER_NETWORK = /^EIP-No-Reroute-Pod-To-(Pod|Join)$/;
 
 /**
  * Which shared row a found one is, whoever wrote it and whatever is wrong with it. The match is part of it where there is one row
- * for each pair of networks (reference J.3); a route has nothing but its prefix.
+ * for each pair of networks (reference J.3); a route has nothing but its prefix; a set is what it is called.
  */
-function sharedPurpose({ table, columns, ids }: Row): string {
-  if (table === "Logical_Router_Static_Route") return String(columns["ip_prefix"]);
-  const perNetwork = PER_NETWORK.test(String(ids[NAME_KEY]));
-  return [ids[NAME_KEY], ids["ip-family"], perNetwork ? columns["match"] : ""].join(" ");
+function sharedPurpose(owner: string): (row: Row) => string {
+  const sets = new Map([...setsByName(REFERENCE_OWNER), ...setsByName(owner)]);
+  return ({ table, columns, ids }) => {
+    if (table === "Logical_Router_Static_Route") return String(columns["ip_prefix"]);
+    const perNetwork = PER_NETWORK.test(String(ids[NAME_KEY]));
+    const set = sets.get(String(columns["name"]));
+    return set ?? [ids[NAME_KEY], ids["ip-family"], ...(perNetwork ? [columns["match"]] : [])].join(" ");
+  };
 }
 
 function isMissingExemption(change: RowChange): boolean {
   return change.op === "insert" && change.row.table !== "Logical_Router_Static_Route";
 }
 
-/** The other feature's set, which the exemptions name too, is made where it is missing and never taken away. */
-function isForEgressIPs({ ids }: FoundRow): boolean {
+/** The other feature's set, which the exemptions name too, is made where it is missing, and is that feature's from then on. */
+function isForEgressIPs({ ids }: Row): boolean {
   return ids[TYPE_KEY] === OWNER_TYPE;
 }
 

@@ -1,13 +1,6 @@
 // What this node wants of the northbound database when the agent goes for good: nothing, or its rows in other hands. Pure.
 import { cidrsOf, type FoundRow, type NorthboundFacts, type Row } from "../../../model/northbound.ts";
-import {
-  addressSet,
-  ID_KEY,
-  NODE_KEY,
-  OWNER_KEY,
-  type OwnSet,
-  REFERENCE_OWNER,
-} from "../../../model/northbound-ids.ts";
+import { ID_KEY, NODE_KEY, OWNER_KEY, REFERENCE_OWNER, setsByName } from "../../../model/northbound-ids.ts";
 import type { PodAddresses } from "../../../model/pod-addresses.ts";
 import type { Settings } from "../../../model/settings.ts";
 import { entriesOf, shardsFrom, withEntries } from "../../../model/shards.ts";
@@ -42,7 +35,9 @@ export function leaveNorthbound(
     shared: others.length > 0 ? [] : found.shared.map((row) => handOver(row, renames)),
     served: withEntries(
       leaving.served,
-      [...entriesOf(found.served)].map(([address]) => [address, [address]] as const),
+      ([4, 6] as const).flatMap((family) =>
+        [...entriesOf(found.served[family])].map(([address]) => [address, [address]] as const),
+      ),
     ),
   };
 }
@@ -58,15 +53,8 @@ function ownPods(own: readonly (readonly [string, readonly FoundRow[]])[]): PodA
 
 /** Names of sets are made from their owner, so both they and the matches that say them change. */
 function setRenames(owner: string): ReadonlyMap<string, string> {
-  const sets: readonly OwnSet[] = ["node-ips", "egressip-served-pods"];
-  return new Map(
-    sets.flatMap((set) =>
-      ([4, 6] as const).map((family) => [
-        addressSet(owner, set, family).name,
-        addressSet(REFERENCE_OWNER, set, family).name,
-      ]),
-    ),
-  );
+  const theirs = new Map([...setsByName(REFERENCE_OWNER)].map(([name, purpose]) => [purpose, name]));
+  return new Map([...setsByName(owner)].map(([name, purpose]) => [name, theirs.get(purpose) ?? name]));
 }
 
 function handOver({ uuid: _, ...row }: FoundRow, renames: ReadonlyMap<string, string>): Row {

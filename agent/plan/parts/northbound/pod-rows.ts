@@ -4,14 +4,13 @@ import type { Claims } from "../../../model/address-index.ts";
 import { type Address, type Family, familyOf } from "../../../model/ip.ts";
 import { CLUSTER_ROUTER, gatewayRouter, type Row, type Topology } from "../../../model/northbound.ts";
 import { type Ids, natIds, podRowName, policyIds } from "../../../model/northbound-ids.ts";
+import { REROUTE_PRIORITY } from "../../../model/northbound-pod.ts";
 import type { EgressIP, Node } from "../../../model/objects.ts";
 import type { SelectedPod } from "../../../model/selection.ts";
 import type { Settings } from "../../../model/settings.ts";
 import type { Shard } from "../../../model/shards.ts";
 import type { Held } from "../../../model/snapshot.ts";
 import { nextHopsFor, throughGateway } from "./next-hops.ts";
-
-export const REROUTE_PRIORITY = 100;
 
 /** Rows of one pod address, policy first; not empty. */
 export type PodRows = readonly Row[];

@@ -1,6 +1,7 @@
 // The rows that all nodes of a zone share: who is exempt from rerouting, how replies are told, the sets these rows name. Pure.
 // Reference B.3, S1 to S8. What it leaves wrong is right here (J.3): one row for each pair of cluster networks.
 import { type Address, compareAddresses, type Family, formatPrefix } from "../../../model/ip.ts";
+import { byCodeUnit } from "../../../model/names.ts";
 import {
   CLUSTER_ROUTER,
   type ColumnValue,
@@ -141,7 +142,7 @@ function zoneSwitches(
   return [...nodes.values()]
     .filter((node) => node.zone === zone && topology.switches.has(node.name))
     .map(({ name }) => name)
-    .sort();
+    .sort(byCodeUnit);
 }
 
 /**

@@ -1,5 +1,5 @@
-// The floor: a client that does nothing but send and receive. In: an endpoint, messages. Out: milliseconds until the reply was
-// there and parsed. It knows no schema, checks nothing, keeps nothing.
+// A client that does nothing but send and receive. In: an endpoint, messages as text. Out: the reply, parsed. It knows no
+// schema, checks nothing and keeps nothing: the floor of the bench, and what fills large databases.
 import { connect } from "node:net";
 import { createFrameSplitter } from "../../lib/ovsdb-client/frames.ts";
 
