@@ -41,7 +41,8 @@ export function selectFor(
     const selecting = ordered.filter((egressIP) => matches(egressIP.namespaceSelector, namespace.labels));
     if (selecting.length > 0) byNamespace.set(namespace.name, selecting);
   }
-  const select = (pod: Pod): SelectedPod | undefined => {
+  // Remembered by pod: one more in a shard must not make the others new, for each has addresses in shards of their own.
+  const select = perObject((pod: Pod): SelectedPod | undefined => {
     const candidates = byNamespace.get(pod.namespace);
     if (candidates === undefined || pod.hostNetwork || pod.finished || pod.addresses.length === 0)
       return undefined;
@@ -56,7 +57,7 @@ export function selectFor(
         ? NO_OTHERS
         : candidates.filter((egressIP) => egressIP !== by && matches(egressIP.podSelector, pod.labels));
     return { pod, by, others };
-  };
+  });
   const perShard = shardwise((shard: Shard<Pod>): Shard<SelectedPod> => {
     const out = new Map<string, SelectedPod>();
     for (const [key, pod] of shard) {
