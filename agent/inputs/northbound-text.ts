@@ -1,6 +1,6 @@
 // The northbound facts as plain JSON and back, part of what `facts` prints and `plan --host-facts` reads. Pure.
 import type { Family } from "../model/ip.ts";
-import type { FoundRow, NorthboundFacts, Topology } from "../model/northbound.ts";
+import type { FoundRow, Members, NorthboundFacts, Topology } from "../model/northbound.ts";
 import { entriesOf, type Shards, shardsFrom } from "../model/shards.ts";
 
 type Entries<V> = Readonly<Record<string, V>>;
@@ -15,11 +15,14 @@ export interface WrittenNorthbound {
   };
   readonly pods: Entries<readonly FoundRow[]>;
   readonly shared: readonly FoundRow[];
-  readonly served: { readonly [F in Family]: readonly string[] };
+  readonly served: WrittenMembers;
+  readonly arriving: WrittenMembers;
   readonly writers: Entries<number>;
   readonly foreign: number;
   readonly nodeSnats: Entries<readonly string[]>;
 }
+
+type WrittenMembers = { readonly [F in Family]: readonly string[] };
 
 export function printNorthbound(facts: NorthboundFacts): WrittenNorthbound {
   const { state, leads, topology, shared, foreign } = facts;
@@ -29,6 +32,7 @@ export function printNorthbound(facts: NorthboundFacts): WrittenNorthbound {
     topology: {
       routers: Object.fromEntries(topology.routers),
       switches: Object.fromEntries(topology.switches),
+      transitPort: topology.transitPort,
       gateways: Object.fromEntries(topology.gateways),
       outside: Object.fromEntries(topology.outside),
       management: topology.management,
@@ -39,10 +43,8 @@ export function printNorthbound(facts: NorthboundFacts): WrittenNorthbound {
     },
     pods: sortedEntries(facts.pods),
     shared,
-    served: {
-      4: Object.keys(sortedEntries(facts.served[4])),
-      6: Object.keys(sortedEntries(facts.served[6])),
-    },
+    served: printMembers(facts.served),
+    arriving: printMembers(facts.arriving),
     writers: Object.fromEntries(facts.writers),
     foreign,
     nodeSnats: sortedEntries(facts.nodeSnats),
@@ -57,6 +59,7 @@ export function parseNorthbound(written: WrittenNorthbound): NorthboundFacts {
     topology: {
       routers: new Map(Object.entries(topology.routers)),
       switches: new Map(Object.entries(topology.switches)),
+      transitPort: topology.transitPort,
       gateways: new Map(Object.entries(topology.gateways)),
       outside: new Map(Object.entries(topology.outside)),
       management: topology.management,
@@ -67,15 +70,22 @@ export function parseNorthbound(written: WrittenNorthbound): NorthboundFacts {
     },
     pods: shardsFrom(Object.entries(written.pods)),
     shared,
-    served: { 4: membersFrom(written.served[4]), 6: membersFrom(written.served[6]) },
+    served: parseMembers(written.served),
+    arriving: parseMembers(written.arriving),
     writers: new Map(Object.entries(written.writers)),
     foreign,
     nodeSnats: shardsFrom(Object.entries(written.nodeSnats)),
   });
 }
 
-function membersFrom(addresses: readonly string[]): Shards<true> {
-  return shardsFrom(addresses.map((address) => [address, true as const]));
+function printMembers(members: Members): WrittenMembers {
+  return { 4: Object.keys(sortedEntries(members[4])), 6: Object.keys(sortedEntries(members[6])) };
+}
+
+function parseMembers(written: WrittenMembers): Members {
+  const of = (addresses: readonly string[]) =>
+    shardsFrom(addresses.map((address) => [address, true as const]));
+  return { 4: of(written[4]), 6: of(written[6]) };
 }
 
 function sortedEntries<V>(shards: Shards<V>): Entries<V> {

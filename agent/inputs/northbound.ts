@@ -3,6 +3,7 @@
 import type { Changes, Session } from "../../lib/ovsdb-client/index.ts";
 import type { RowChange, TableDefinition } from "../../lib/ovsdb-client/pure.ts";
 import { type FoundRow, gatewayRouter, NORTHBOUND_OFF, type NorthboundFacts } from "../model/northbound.ts";
+import { ARRIVING_PODS } from "../model/northbound-ids.ts";
 import type { Locks } from "../model/northbound-locks.ts";
 import {
   AddressSet,
@@ -20,7 +21,7 @@ import {
 import type { Settings } from "../model/settings.ts";
 import { createParents } from "./northbound/parents.ts";
 import { createPodRows, isPodTable } from "./northbound/pod-rows.ts";
-import { createServedMembers, sharedRows, touchesShared } from "./northbound/shared.ts";
+import { createMembers, sharedRows, touchesShared } from "./northbound/shared.ts";
 import { describeTopology, topologyOf, touchesTopology } from "./northbound/topology.ts";
 import { whose } from "./northbound/whose.ts";
 
@@ -74,7 +75,8 @@ export function openNorthbound(
   const { replica } = session;
   const of = whose(settings);
   const rows = createPodRows(of, settings.snatPerPod);
-  const readMembers = createServedMembers(replica, settings);
+  const readServed = createMembers(replica, settings, "egressip-served-pods");
+  const readArriving = createMembers(replica, settings, ARRIVING_PODS);
   /** Who writes nothing has no locks, and works out what one that has them would write. */
   const holds = (lock: string) => !writes || session.locks.get(lock) === "held";
 
@@ -182,7 +184,8 @@ export function openNorthbound(
         leads: holds(locks.zone),
         topology,
         pods: rows.pods(facts.pods, parents.standsOn),
-        served: touchedMembers ? readMembers(facts.served) : facts.served,
+        served: touchedMembers ? readServed(facts.served) : facts.served,
+        arriving: touchedMembers ? readArriving(facts.arriving) : facts.arriving,
         shared: touchedShared ? readShared() : facts.shared,
         writers: rows.writers(),
         foreign: rows.foreign + foreignQos,

@@ -63,8 +63,12 @@ export interface AddressSetName {
   readonly ids: Readonly<Record<string, string>>;
 }
 
-const SETS = ["node-ips", "egressip-served-pods"] as const;
+/** Not the reference's: pods of other zones that are given an egress IP by this gateway router. */
+export const ARRIVING_PODS = "egressip-arriving-pods";
+const SETS = ["node-ips", "egressip-served-pods", ARRIVING_PODS] as const;
 type OwnSet = (typeof SETS)[number];
+/** Sets whose members come and go with pods. */
+export type PodSet = Exclude<OwnSet, "node-ips">;
 
 export function addressSet(owner: string, set: OwnSet, family: Family): AddressSetName {
   return named(owner, OWNER_TYPE, [set, `v${family}`, NETWORK], {

@@ -35,6 +35,8 @@ export interface Topology {
   /** Logical routers and switches by name, to their row's uuid. */
   readonly routers: ReadonlyMap<string, string>;
   readonly switches: ReadonlyMap<string, string>;
+  /** The cluster router's port to other zones, `rtots-NODE`; "" where there is none. */
+  readonly transitPort: string;
   /** Join-side addresses of `GR_NODE` by node: networks of its port `rtoj-GR_NODE`. */
   readonly gateways: ReadonlyMap<string, PerFamily<Address>>;
   /** Outside addresses of `GR_NODE` by node: networks of its port `rtoe-GR_NODE`. */
@@ -50,6 +52,11 @@ export interface Topology {
   /** `src-ip` routes that are not ours: prefix to next hop. */
   readonly sourceRoutes: ReadonlyMap<string, string>;
 }
+
+/** Members of a set of addresses, by the family of the set. */
+export type Members = { readonly [F in Family]: Shards<true> };
+
+const NO_MEMBERS: Members = Object.freeze({ 4: emptyShards<true>(), 6: emptyShards<true>() });
 
 export interface NorthboundFacts {
   /**
@@ -67,7 +74,9 @@ export interface NorthboundFacts {
   /** All other rows of egress IPs that are ours, or the reference's where we adopt. */
   readonly shared: readonly FoundRow[];
   /** Members of the sets of served pods that are ours, whatever is in them. */
-  readonly served: { readonly [F in Family]: Shards<true> };
+  readonly served: Members;
+  /** The same of the sets of pods that arrive from other zones. */
+  readonly arriving: Members;
   /** Nodes whose agents wrote rows here, and how many; "" for rows that do not say. */
   readonly writers: ReadonlyMap<string, number>;
   /** Rows that the reference wrote for egress IPs and that we leave alone. */
@@ -83,6 +92,7 @@ export const NORTHBOUND_OFF: NorthboundFacts = Object.freeze({
   topology: Object.freeze({
     routers: new Map(),
     switches: new Map(),
+    transitPort: "",
     gateways: new Map(),
     outside: new Map(),
     management: Object.freeze({}),
@@ -93,7 +103,8 @@ export const NORTHBOUND_OFF: NorthboundFacts = Object.freeze({
   }),
   pods: emptyShards<readonly FoundRow[]>(),
   shared: Object.freeze([]),
-  served: Object.freeze({ 4: emptyShards<true>(), 6: emptyShards<true>() }),
+  served: NO_MEMBERS,
+  arriving: NO_MEMBERS,
   writers: new Map(),
   foreign: 0,
   nodeSnats: emptyShards<readonly string[]>(),

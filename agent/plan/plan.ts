@@ -64,6 +64,8 @@ export interface PlannedNorthbound {
   readonly shared: readonly Row[];
   /** Addresses of this node's served pods, each with the keys of the pods that have it. */
   readonly served: Shards<readonly string[]>;
+  /** Addresses of other zones' pods that the own gateway router gives an egress IP: these alone may arrive and leave (as above). */
+  readonly arriving: Shards<readonly string[]>;
   /** The address that this node's hop to its own kernel is at, by family: rows with it wait until the kernel is ready. */
   readonly kernelHop: PerFamily<Address>;
   /** Rows that stay although nothing wants them: their pod runs, and only its address is not known for the moment. */
@@ -107,6 +109,7 @@ const NO_ROWS: PlannedNorthbound = Object.freeze({
   pods: emptyShards<readonly Row[]>(),
   shared: Object.freeze([]),
   served: emptyShards<readonly string[]>(),
+  arriving: emptyShards<readonly string[]>(),
   kernelHop: Object.freeze({}),
   unresolved: Object.freeze({ names: new Set<string>(), taken: new Set<string>() }),
   snatPerPod: undefined,

@@ -37,6 +37,13 @@ const ofNetwork = (network: string) => [
   }),
 ];
 
+/** What the reference has as well: all but the guard of arrivals and its sets. */
+function theirs<R extends { readonly columns: Readonly<Record<string, unknown>> }>(rows: readonly R[]): R[] {
+  return rows.filter(
+    (row) => !/EIP-Drop-Unclaimed-Arrivals|egressip-arriving-pods/.test(JSON.stringify(row)),
+  );
+}
+
 async function referenceServer(): Promise<NorthboundServer> {
   const server = await NorthboundServer.open();
   await using agent = openNorthboundAgent(server.endpoint, { northboundOwner: REFERENCE }, hostOf("node1"));
@@ -183,12 +190,13 @@ describe("rows of a previous owner", () => {
 
   test("go back to it as they were, and come again", async () => {
     await using server = await referenceServer();
-    const before = await rowsOfOwner(server, REFERENCE);
+    // What only this agent has, the guard of arrivals, is made anew each time and goes with it.
+    const before = theirs(await rowsOfOwner(server, REFERENCE));
     const others = await printForeign(server, REFERENCE);
     for (let time = 0; time < 2; time++) {
       await using agent = openNorthboundAgent(server.endpoint, { adopt: true }, hostOf("node1"));
       await agent.round(all);
-      expect(uuidsOf(await rowsOfOwner(server, OURS))).toEqual(uuidsOf(ofDefault(before)));
+      expect(uuidsOf(theirs(await rowsOfOwner(server, OURS)))).toEqual(uuidsOf(ofDefault(before)));
       await agent.leave(true);
       const given = await rowsOfOwner(server, REFERENCE);
       expect(await rowsOfOwner(server, OURS)).toEqual([]);

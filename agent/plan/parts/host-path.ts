@@ -21,7 +21,9 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
   const heldHere = lastOf((held: readonly Held[]) => Object.freeze(held.filter(through)));
   const entriesOf = servedEntries();
   const keeping = lastOf(withKept);
-  const setsOf = lastOf(exemptSetsOf);
+  const setsOf = lastOf((exempt: Snapshot["exempt"], served: Plan["sets"]["served"]) =>
+    Object.freeze({ ...exemptSetsOf(exempt), served }),
+  );
   const iptablesOf = lastOf(
     (settings: Snapshot["settings"], held: readonly Held[], layout: Snapshot["layout"]) => {
       const familyOf = (family: 4 | 6) => {
@@ -66,7 +68,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
     if (idle) return { ...NOTHING_HERE, addresses: addresses(held, snapshot.notHeld) };
     return {
       sysctls: sysctls(settings, held),
-      sets: { ...setsOf(snapshot.exempt), served },
+      sets: setsOf(snapshot.exempt, served),
       routes: routes(settings.managementPort, held, snapshot.host.network),
       rules: rules(layout, held),
       leakGuard: leakGuardOf(settings.managementPort, layout.mask, held),

@@ -2,7 +2,7 @@
 // What decides is which of the two ways an egress IP leaves by: its node's gateway router, or its node's kernel.
 import { lastOf } from "../../model/memo.ts";
 import { cidrsOf, type Topology } from "../../model/northbound.ts";
-import { podRowName } from "../../model/northbound-ids.ts";
+import { NAME_KEY, podRowName } from "../../model/northbound-ids.ts";
 import type { EgressIP, Namespace, Node, Pod } from "../../model/objects.ts";
 import { createPodAddresses, type PodAddresses } from "../../model/pod-addresses.ts";
 import { matches } from "../../model/select.ts";
@@ -12,12 +12,15 @@ import { entriesOf, fromShards, type Shard, type Shards, shardwise } from "../..
 import type { Snapshot } from "../../model/snapshot.ts";
 import { isUnresolved } from "../../model/unresolved.ts";
 import { nothing, type PlannedNorthbound, type Unresolved } from "../plan.ts";
+import { isGuarded } from "./northbound/arrival-guard.ts";
 import { type PodRows, podRowsFor } from "./northbound/pod-rows.ts";
 import { sharedRows } from "./northbound/shared-rows.ts";
 
 export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
   const podRowsPerShard = lastOf((...of: Parameters<typeof podRowsFor>) => shardwise(podRowsFor(...of)));
   const podRows = lastOf((shards: readonly Shard<PodRows>[]) => fromShards(shards));
+  const arrivingPerShard = shardwise(arrivingPods);
+  const arriving = lastOf((shards: readonly Shard<readonly string[]>[]) => fromShards(shards));
   const shared = lastOf(sharedRows);
   const servedOf = lastOf((settings: Settings) =>
     createPodAddresses(({ pod, by }: SelectedPod) =>
@@ -45,6 +48,7 @@ export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
       pods: Shards<PodRows>,
       sharedByZone: PlannedNorthbound["shared"],
       served: PodAddresses,
+      arrivals: PodAddresses,
       kernelHop: PlannedNorthbound["kernelHop"],
       waiting: Unresolved,
       snats: PlannedNorthbound["snatPerPod"],
@@ -54,6 +58,7 @@ export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
         pods,
         shared: sharedByZone,
         served,
+        arriving: arrivals,
         kernelHop,
         unresolved: waiting,
         snatPerPod: snats,
@@ -62,16 +67,32 @@ export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
   return ({ settings, host, held, nodes, namespaces, egressIPs, pods, served }) => {
     const { state, topology } = host.northbound;
     if (state === "off" || !nodes.has(settings.node)) return nothing.northbound;
+    const rows = podRows(podRowsPerShard(settings, held, nodes, topology)(served.claims));
     return joined(
       zoneOf(settings, nodes, topology),
-      podRows(podRowsPerShard(settings, held, nodes, topology)(served.claims)),
+      rows,
       shared(settings, nodes, topology),
       servedOf(settings)(served.selected),
+      isGuarded(settings, nodes, topology) ? arriving(arrivingPerShard(rows)) : NO_ARRIVALS,
       topology.management,
       unresolved(unresolvedPerShard(pods), egressIPs, namespaces, pods),
       settings.snatPerPod ? snatPerPod(localOf(settings)(pods), topology, settings.node) : undefined,
     );
   };
+}
+
+const NO_ARRIVALS: PodAddresses = nothing.northbound.arriving;
+
+/** What only the gateway router sees of a pod is from another zone: one that is rerouted here has a policy. */
+function arrivingPods(rows: Shard<PodRows>): Shard<readonly string[]> {
+  const arrivals = new Map<string, readonly string[]>();
+  for (const [address, own] of rows)
+    if (own.every(({ table }) => table === "NAT"))
+      arrivals.set(
+        address,
+        own.map(({ ids }) => ids[NAME_KEY] ?? ""),
+      );
+  return arrivals;
 }
 
 /** Rows of running pods of unknown address that an EgressIP still selects, by name: what an address is kept for. */

@@ -1,7 +1,7 @@
 // What can be done to rows of the northbound database, and whether a row is as it should be. Pure.
 import type { Address, Family } from "../../model/ip.ts";
 import type { ColumnValue, FoundRow, Row } from "../../model/northbound.ts";
-import { NODE_KEY } from "../../model/northbound-ids.ts";
+import { NODE_KEY, type PodSet } from "../../model/northbound-ids.ts";
 
 export type RowChange =
   /** A row that is missing, under the parents it names; members are what a set of addresses begins with. */
@@ -12,6 +12,7 @@ export type RowChange =
   /** Members of a set of addresses that all nodes of a zone write to: single ones, never the whole. */
   | {
       readonly op: "members";
+      readonly of: PodSet;
       /** Name of the set, and its row; none where the set itself is made with these. */
       readonly set: string;
       readonly uuid: string | undefined;

@@ -8,7 +8,7 @@ import { podAddressOf } from "../../model/northbound-pod.ts";
 import type { Plan } from "../../plan/plan.ts";
 import type { Diff } from "../backend.ts";
 import type { RowChange } from "./changes.ts";
-import { compareMembers } from "./members.ts";
+import { compareArriving, compareMembers } from "./members.ts";
 import { giveNodeSnats, takeNodeSnats } from "./node-snats.ts";
 import { comparePods } from "./pods.ts";
 import { compareShared, goneAmong } from "./shared.ts";
@@ -29,6 +29,7 @@ export function createNorthboundDiff(
 ): (plan: Plan, facts: HostFacts) => Diff<RowChange> {
   const podChanges = comparePods();
   const memberChanges = compareMembers();
+  const arrivingChanges = compareArriving();
   return (plan, facts) => {
     const { northbound: wanted } = plan;
     const { northbound: found } = facts;
@@ -39,11 +40,13 @@ export function createNorthboundDiff(
     const left = goneAmong(wanted, found, gone);
     const shared = compareShared(wanted, found, left);
     const pods = podChanges(plan, facts, shared.complete);
-    const members = memberChanges(wanted, found, { ...pods, left });
+    const members = memberChanges(wanted, found, { ...pods, left, sets: shared.establish });
+    const arriving = arrivingChanges(wanted, found, { kept: pods.kept, sets: shared.establish });
     const establish = [
       ...shared.establish,
       ...pods.establish,
       ...members.establish,
+      ...arriving.establish,
       ...takeNodeSnats(wanted, found, pods.kept),
       ...giveNodeSnats(wanted, found, pods.establish),
     ];
@@ -51,6 +54,7 @@ export function createNorthboundDiff(
       ...shared.retire,
       ...pods.retire,
       ...members.retire,
+      ...arriving.retire,
       ...giveNodeSnats(wanted, found, pods.retire),
     ];
     return { establish: inOrder(establish), retire: inOrder(retire) };

@@ -1,10 +1,10 @@
-// Members of the sets of served pods, wanted against found: single ones, since all nodes of a zone write to the same sets.
+// Members of the sets of pods, wanted against found: single ones, since all nodes of a zone write to the sets of served ones.
 // In: plan, facts, what happens to the rows of pods, nodes that left. Out: one change a set. Pure but for remembered shards.
 import { type Address, type Cidr, contains, type Family, familyOf } from "../../model/ip.ts";
 import { lastOf } from "../../model/memo.ts";
 import { byCodeUnit } from "../../model/names.ts";
 import type { NorthboundFacts, Row } from "../../model/northbound.ts";
-import { addressSet } from "../../model/northbound-ids.ts";
+import { ARRIVING_PODS, addressSet, type PodSet } from "../../model/northbound-ids.ts";
 import { podAddressOf } from "../../model/northbound-pod.ts";
 import { entriesOf, getFrom, pairwise, type Shard, type Shards } from "../../model/shards.ts";
 import type { PlannedNorthbound } from "../../plan/plan.ts";
@@ -19,7 +19,11 @@ interface Members {
 
 const NO_MEMBERS: Members = Object.freeze({ add: Object.freeze([]), remove: Object.freeze([]) });
 
-type Beside = Pick<PodChanges, "establish" | "kept"> & { readonly left: readonly string[] };
+/** What happens to the rows of pods, nodes that left, and what happens to the sets themselves. */
+type Beside = Pick<PodChanges, "establish" | "kept"> & {
+  readonly left: readonly string[];
+  readonly sets: readonly RowChange[];
+};
 
 export function compareMembers(): (
   wanted: PlannedNorthbound,
@@ -33,7 +37,7 @@ export function compareMembers(): (
       ),
     );
   const perShard = { 4: ofFamily(4), 6: ofFamily(6) };
-  return (wanted, found, { establish: rows, kept, left }) => {
+  return (wanted, found, { establish: rows, kept, left, sets }) => {
     // What was replaced goes with what replaces it, everything else when all is established.
     const replaced = new Set(
       rows.flatMap((change) => (change.op === "delete" ? [podAddressOf(change.found)] : [])),
@@ -50,8 +54,36 @@ export function compareMembers(): (
       const now = remove.filter((address) => replaced.has(address));
       const later = remove.filter((address) => !replaced.has(address));
       return {
-        establish: changeOf(wanted, found, family, add, now),
-        retire: changeOf(wanted, found, family, [], later),
+        establish: changeOf("egressip-served-pods", wanted, found, sets, family, add, now),
+        retire: changeOf("egressip-served-pods", wanted, found, sets, family, [], later),
+      };
+    });
+    return {
+      establish: changes.flatMap(({ establish }) => establish),
+      retire: changes.flatMap(({ retire }) => retire),
+    };
+  };
+}
+
+/** Pods that arrive: with their NAT rows, in the same transactions; those stay whose rows do. */
+export function compareArriving(): (
+  wanted: PlannedNorthbound,
+  found: NorthboundFacts,
+  beside: Pick<Beside, "kept" | "sets">,
+) => Paired {
+  const ofFamily = (family: Family) =>
+    pairwise<unknown, true, Members>(NO_MEMBERS, (pods, members) =>
+      compareShard(family, undefined, pods, members),
+    );
+  const perShard = { 4: ofFamily(4), 6: ofFamily(6) };
+  return (wanted, found, { kept, sets }) => {
+    const changes = ([4, 6] as const).map((family) => {
+      const differing = perShard[family](wanted.arriving, found.arriving[family]);
+      const add = differing.flatMap((change) => change.add);
+      const remove = differing.flatMap((change) => change.remove).filter((address) => !kept.has(address));
+      return {
+        establish: changeOf(ARRIVING_PODS, wanted, found, sets, family, add, []),
+        retire: changeOf(ARRIVING_PODS, wanted, found, sets, family, [], remove),
       };
     });
     return {
@@ -90,18 +122,21 @@ function isIn(networks: readonly Cidr[], address: Address): boolean {
 }
 
 function changeOf(
+  of: PodSet,
   wanted: PlannedNorthbound,
   found: NorthboundFacts,
+  sets: readonly RowChange[],
   family: Family,
   add: readonly Address[],
   remove: readonly Address[],
 ): readonly RowChange[] {
   if (add.length + remove.length === 0) return [];
-  const { name: set } = addressSet(wanted.owner, "egressip-served-pods", family);
+  const { name: set } = addressSet(wanted.owner, of, family);
   const named = ({ columns }: Row) => columns["name"] === set;
-  // With the set itself, where this agent makes it; else when whoever leads has made it.
-  const uuid = found.shared.find(named)?.uuid;
+  // One that is called otherwise and is adopted, too. With the set itself, where this agent makes it; else when whoever leads has.
+  const renamed = sets.find((change) => change.op === "update" && named(change.row));
+  const uuid = (found.shared.find(named) ?? (renamed?.op === "update" ? renamed.found : undefined))?.uuid;
   if (uuid === undefined && !(found.leads && wanted.shared.some(named))) return [];
   const sorted = (addresses: readonly Address[]) => [...addresses].sort(byCodeUnit);
-  return [{ op: "members", set, uuid, family, add: sorted(add), remove: sorted(remove) }];
+  return [{ op: "members", of, set, uuid, family, add: sorted(add), remove: sorted(remove) }];
 }

@@ -1,6 +1,6 @@
 // The northbound facts as they are once changes are done. Rows that are new have no uuid yet: theirs says so. Pure.
-import type { FoundRow, NorthboundFacts, Row } from "../../model/northbound.ts";
-import { ID_KEY, NODE_KEY } from "../../model/northbound-ids.ts";
+import type { FoundRow, Members, NorthboundFacts, Row } from "../../model/northbound.ts";
+import { ARRIVING_PODS, ID_KEY, NODE_KEY } from "../../model/northbound-ids.ts";
 import { podAddressOf } from "../../model/northbound-pod.ts";
 import { getFrom, withEntries } from "../../model/shards.ts";
 import type { RowChange } from "./changes.ts";
@@ -8,7 +8,7 @@ import type { RowChange } from "./changes.ts";
 export function predictNorthbound(facts: NorthboundFacts, changes: readonly RowChange[]): NorthboundFacts {
   const pods = new Map<string, FoundRow[]>();
   let shared = [...facts.shared];
-  let { served } = facts;
+  let { served, arriving } = facts;
   const nodeSnats: (readonly [string, readonly string[] | undefined])[] = [];
   const rowsOf = (address: string): FoundRow[] => {
     const rows = pods.get(address) ?? [...(getFrom(facts.pods, address) ?? [])];
@@ -53,13 +53,8 @@ export function predictNorthbound(facts: NorthboundFacts, changes: readonly RowC
         replace(change.found, undefined);
         break;
       case "members":
-        served = {
-          ...served,
-          [change.family]: withEntries(served[change.family], [
-            ...change.remove.map((address) => [address, undefined] as const),
-            ...change.add.map((address) => [address, true] as const),
-          ]),
-        };
+        if (change.of === ARRIVING_PODS) arriving = membersAfter(arriving, change);
+        else served = membersAfter(served, change);
         break;
       case "take-node-snat":
         nodeSnats.push([change.pod, undefined]);
@@ -78,9 +73,20 @@ export function predictNorthbound(facts: NorthboundFacts, changes: readonly RowC
     pods: nextPods,
     shared,
     served,
+    arriving,
     nodeSnats: withEntries(facts.nodeSnats, nodeSnats),
     writers: nextPods === facts.pods ? facts.writers : writers,
   });
+}
+
+function membersAfter(members: Members, change: Extract<RowChange, { op: "members" }>): Members {
+  return {
+    ...members,
+    [change.family]: withEntries(members[change.family], [
+      ...change.remove.map((address) => [address, undefined] as const),
+      ...change.add.map((address) => [address, true] as const),
+    ]),
+  };
 }
 
 /** As operations.ts writes them. */

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createPodRows, type PodRows } from "../../../agent/inputs/northbound/pod-rows.ts";
-import { createServedMembers, sharedRows, touchesShared } from "../../../agent/inputs/northbound/shared.ts";
+import { createMembers, sharedRows, touchesShared } from "../../../agent/inputs/northbound/shared.ts";
 import { whose } from "../../../agent/inputs/northbound/whose.ts";
 import { byCodeUnit } from "../../../agent/model/names.ts";
 import type { FoundRow } from "../../../agent/model/northbound.ts";
@@ -181,7 +181,7 @@ describe("members of the sets of served pods", () => {
           { name: four, addresses: now },
           { name: six, addresses: ["fd00::1"] },
         ];
-        const read = createServedMembers(replicaOf(sets), settings);
+        const read = createMembers(replicaOf(sets), settings, "egressip-served-pods");
         let served = none;
         for (now of history) served = read(served);
         expect(listed(served)).toEqual([now, ["fd00::1"]]);
@@ -195,18 +195,20 @@ describe("members of the sets of served pods", () => {
       { name: four, addresses: ["10.244.1.3"] },
       { name: six, addresses: ["10.244.1.3", "192.0.2.9"] },
     ];
-    const read = createServedMembers(
+    const read = createMembers(
       replicaOf(() => sets),
       settings,
+      "egressip-served-pods",
     );
     expect(listed(read(none))).toEqual([["10.244.1.3"], ["10.244.1.3", "192.0.2.9"]]);
   });
 
   it("are the reference's until there is a set of our own", () => {
     const sets = [{ name: adopted, addresses: ["10.244.1.9"] }];
-    const read = createServedMembers(
+    const read = createMembers(
       replicaOf(() => sets),
       settings,
+      "egressip-served-pods",
     );
     const before = read(none);
     expect(listed(before)).toEqual([["10.244.1.9"], []]);

@@ -1,10 +1,19 @@
 // What this node wants of the northbound database when the agent goes for good: nothing, or its rows in other hands. Pure.
 import { cidrsOf, type FoundRow, type NorthboundFacts, type Row } from "../../../model/northbound.ts";
-import { ID_KEY, NODE_KEY, OWNER_KEY, REFERENCE_OWNER, setsByName } from "../../../model/northbound-ids.ts";
+import {
+  ARRIVING_PODS,
+  ID_KEY,
+  NAME_KEY,
+  NODE_KEY,
+  OWNER_KEY,
+  REFERENCE_OWNER,
+  setsByName,
+} from "../../../model/northbound-ids.ts";
 import type { PodAddresses } from "../../../model/pod-addresses.ts";
 import type { Settings } from "../../../model/settings.ts";
 import { entriesOf, shardsFrom, withEntries } from "../../../model/shards.ts";
 import { nothing, type PlannedNorthbound } from "../../plan.ts";
+import { GUARD_PRIORITY } from "./arrival-guard.ts";
 
 /** With `handBack` rows stay as they are and become OVN-Kubernetes', which then goes on with them without a gap. */
 export function leaveNorthbound(
@@ -32,7 +41,7 @@ export function leaveNorthbound(
     owner: REFERENCE_OWNER,
     pods: shardsFrom(own.map(([address, rows]) => [address, rows.map((row) => handOver(row, renames))])),
     // What others still use is theirs as well, and goes with the last of them.
-    shared: others.length > 0 ? [] : found.shared.map((row) => handOver(row, renames)),
+    shared: others.length > 0 ? [] : found.shared.filter(isTheirs).map((row) => handOver(row, renames)),
     served: withEntries(
       leaving.served,
       ([4, 6] as const).flatMap((family) =>
@@ -40,6 +49,11 @@ export function leaveNorthbound(
       ),
     ),
   };
+}
+
+/** What only this agent has goes: nobody would keep it right. */
+function isTheirs({ columns, ids }: FoundRow): boolean {
+  return columns["priority"] !== GUARD_PRIORITY && ids[NAME_KEY] !== ARRIVING_PODS;
 }
 
 /** A pod that is rerouted by this node's own policy is one of its pods: the others have a NAT row alone. */

@@ -20,6 +20,7 @@ import {
 } from "../../../model/northbound-ids.ts";
 import { GLOBAL_ZONE, type Node } from "../../../model/objects.ts";
 import type { Settings } from "../../../model/settings.ts";
+import { arrivalGuard, isGuarded } from "./arrival-guard.ts";
 
 const EXEMPT_PRIORITY = 102;
 const REPLY_PRIORITY = 103;
@@ -46,6 +47,9 @@ export function sharedRows(
     ...(hasRouter ? [policy(ids, "EIP-No-Reroute-reply-traffic", "ip", `pkt.mark == ${REPLY_MARK}`)] : []),
     ...families.flatMap((family) => replyRows(ids, family, switches)),
     ...(hasRouter ? families : []).flatMap((family) => arrivalRoutes(settings, ids, family, nodes, topology)),
+    ...(hasRouter && isGuarded(settings, nodes, topology) ? families : []).flatMap((family) =>
+      arrivalGuard(settings, ids, family, topology),
+    ),
   ]);
 }
 

@@ -45,7 +45,7 @@ const found = (row: Row, last: number, of: Partial<Row> = {}): FoundRow => ({
   ...of,
   uuid: uuid(last),
 });
-const set = { set: "a1", uuid: uuid(9), family: 4 } as const;
+const set = { of: "egressip-served-pods", set: "a1", uuid: uuid(9), family: 4 } as const;
 
 const changes: readonly (readonly [RowChange, string])[] = [
   [
