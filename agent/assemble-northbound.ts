@@ -12,6 +12,7 @@ import { NORTHBOUND_OFF, type NorthboundFacts } from "./model/northbound.ts";
 import { OWNER_TYPE, TYPE_KEY } from "./model/northbound-ids.ts";
 import { locksOf } from "./model/northbound-locks.ts";
 import { entriesOf } from "./model/shards.ts";
+import { countChange, flowsFollow, leavesKernel } from "./sync/northbound/flows.ts";
 import { createGoneNodes } from "./sync/northbound/gone-nodes.ts";
 import { operationsFor } from "./sync/northbound/operations.ts";
 import type { Tools } from "./sync/tools.ts";
@@ -53,6 +54,8 @@ type Deadlines = Partial<
   Pick<SessionOptions, "probeMs" | "timeoutMs" | "syncTimeoutMs" | "backoff"> & {
     /** How long a reading waits for the database. */
     readonly waitMs: number;
+    /** How long OVN's flows are waited for. */
+    readonly flowsMs: number;
   }
 >;
 
@@ -62,6 +65,7 @@ type Deadlines = Partial<
  */
 const SYNC_MS = 600_000;
 const WAIT_MS = 3_000;
+const FLOWS_MS = 1_000;
 
 const OFF: Northbound = {
   read: async () => NORTHBOUND_OFF,
@@ -80,7 +84,11 @@ const OFF: Northbound = {
  */
 export function connectNorthbound(
   { northbound, settings }: Pick<Config, "northbound" | "settings">,
-  { writes, onChange, deadlines: { waitMs = WAIT_MS, ...deadlines } = {} }: NorthboundOptions,
+  {
+    writes,
+    onChange,
+    deadlines: { waitMs = WAIT_MS, flowsMs = FLOWS_MS, ...deadlines } = {},
+  }: NorthboundOptions,
 ): Northbound {
   if (northbound === undefined) return OFF;
   const { endpoints, tls } = northbound;
@@ -121,8 +129,15 @@ export function connectNorthbound(
     tools: {
       commit: async (changes) => {
         const { topology } = input.known();
-        const results = await session.transact(operationsFor(changes, topology, locks, settings.node));
-        if (!isSeen(results)) behind();
+        const operations = operationsFor(changes, topology, locks, settings.node);
+        if (!leavesKernel(changes, topology.management)) {
+          if (!isSeen(await session.transact(operations))) behind();
+          return;
+        }
+        // What stands behind the kernel's own rules is taken down next.
+        const results = await session.transact([...operations, ...countChange]);
+        if (isSeen(results)) await flowsFollow(session, results, flowsMs);
+        else behind();
       },
       gone: createGoneNodes(() => performance.now()),
     },

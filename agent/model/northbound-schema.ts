@@ -7,6 +7,9 @@ const texts = column.set(column.string);
 const map = column.map(column.string, column.string);
 const external_ids = map;
 
+/** What has been written and what OVN's programs have made of it, as figures. */
+export const NbGlobal = defineTable("NB_Global", { nb_cfg: column.integer, hv_cfg: column.integer });
+
 export const LogicalRouter = defineTable("Logical_Router", { name: text });
 export const LogicalSwitch = defineTable("Logical_Switch", {
   name: text,
