@@ -34,6 +34,8 @@ export interface LoopParts {
 /** A write of more lines than this is read back at once although its backend would trust it. */
 const READ_BACK_LINES = 256;
 
+const NO_LINES: ReadonlySet<string> = new Set();
+
 export interface Loop {
   /** One round with these domains read anew. Throws when inputs cannot be read: then nothing is written at all. */
   round(
@@ -70,7 +72,12 @@ export function createLoop(parts: LoopParts): Loop {
       const planned = performance.now();
       const outcome = await carryOut(parts.backends, plan, host, {
         write,
-        held: (backend) => parts.contention.heldFor(backend.name) > 0 && !backend.urgent?.(plan, host),
+        held: (backend) =>
+          parts.contention.heldLines(backend.name) === "all" && !backend.urgent?.(plan, host),
+        heldLines: ({ name }) => {
+          const lines = parts.contention.heldLines(name);
+          return lines === "all" ? NO_LINES : lines;
+        },
       });
       if (write) {
         parts.assumeHost(outcome.facts);
@@ -80,8 +87,9 @@ export function createLoop(parts: LoopParts): Loop {
         const links = JSON.stringify(observed.network.links);
         if (sameObjects(lastObjects, objects) && links === lastLinks) {
           const failed = new Set(outcome.failures.map(({ backend }) => backend));
+          const perLine = new Set(parts.backends.flatMap(({ name, without }) => (without ? [name] : [])));
           for (const { backend, lines } of outcome.steps)
-            if (!failed.has(backend)) parts.contention.note(backend, lines);
+            if (!failed.has(backend)) parts.contention.note(backend, lines, perLine.has(backend));
         }
         lastObjects = objects;
         lastLinks = links;

@@ -42,8 +42,12 @@ const HOST_ONLY = new Set([
   ...["ovn-nb", "ovn-nb-ca", "ovn-nb-certificate", "ovn-nb-key", "ovn-owner", "disable-snat-multiple-gws"],
 ]);
 
-/** uninstall and facts need nothing but where state is kept; the rest is filled in so that one parser serves. */
-function hostTexts(flags: Flags): Texts {
+/**
+ * uninstall, facts and what asks the daemon need nothing but where things are: the rest is filled in where neither flags nor
+ * environment nor file say it, so that one parser serves.
+ */
+function hostConfigFrom(flags: Flags): Config {
+  const said = gather(textsOf(flags), process.env);
   const any = {
     node: NO_NODE,
     "gateway-mode": "local",
@@ -51,7 +55,8 @@ function hostTexts(flags: Flags): Texts {
     "cluster-networks": "10.0.0.0/8",
     "service-networks": "10.0.0.0/8",
   };
-  return { ...any, ...textsOf(flags) };
+  const filledIn = Object.entries(any).map(([flag, text]) => [flag, said[flag] ?? text]);
+  return parseConfig({ ...said, ...Object.fromEntries(filledIn) });
 }
 
 /** Fits where a node's name is asked for and does not matter, and no node has it. */
@@ -90,13 +95,13 @@ function program(): Command {
     });
   withSettings(root.command("facts").description("print the facts of this host, for --host-facts"), (flag) =>
     HOST_ONLY.has(flag),
-  ).action(async (flags: Flags) => finish(await facts(withNode(configFrom(hostTexts(flags))), print)));
+  ).action(async (flags: Flags) => finish(await facts(withNode(hostConfigFrom(flags)), print)));
   withSettings(root.command("uninstall").description("retire everything that is ours"), (flag) =>
     HOST_ONLY.has(flag),
   )
     .option("--hand-back", "leave the northbound rows as they are, as OVN-Kubernetes' own")
     .action(async (flags: Flags) => {
-      const config = withNode(configFrom(hostTexts(flags)));
+      const config = withNode(hostConfigFrom(flags));
       finish(await uninstall(config, { handBack: flags["handBack"] === true }, print));
     });
   addAsking(root, "status", "how the running agent is", () => "/status", finish);
@@ -128,7 +133,7 @@ function addAsking(
     .action(async (...args: readonly unknown[]) => {
       const flags = args.at(-2) as Flags;
       const what = args.length > 2 ? String(args[0]) : "";
-      const { debugSocket } = configFrom(hostTexts(flags));
+      const { debugSocket } = hostConfigFrom(flags);
       finish(await ask(debugSocket, path(what), flags["output"] as Output, print));
     });
 }

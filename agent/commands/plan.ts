@@ -13,7 +13,7 @@ import { noTools } from "../sync/no-tools.ts";
 import { printSteps } from "../sync/round.ts";
 import { assemble, openManifests } from "./parts.ts";
 
-/** Exit status of a plan: 0 nothing to do, 2 changes; an error is thrown and ends with 1. */
+/** Exit status of a plan: 0 nothing to do, 2 changes, 1 where something could not be worked out; an error is thrown and ends with 1. */
 export async function plan(
   config: Config,
   options: { readonly hostFacts?: string; readonly output: "text" | "json" },
@@ -22,6 +22,7 @@ export async function plan(
   const round =
     options.hostFacts === undefined ? await planHere(config) : await planFrom(config, options.hostFacts);
   print(options.output === "json" ? planAsJson(round) : planAsText(round));
+  if (round.outcome.failures.length > 0) return 1;
   return round.outcome.steps.length === 0 ? 0 : 2;
 }
 
@@ -72,12 +73,16 @@ export function planAsText({ outcome, snapshot }: Pick<Round, "outcome" | "snaps
   const problems = snapshot.problems.map(
     ({ object, path, text }) => `! ${object}${path === "" ? "" : ` ${path}`}: ${text}\n`,
   );
-  const changes = outcome.steps.length === 0 ? "nothing to do\n" : printSteps(outcome.steps);
-  return problems.length === 0 ? changes : `${problems.join("")}\n${changes}`;
+  const failures = outcome.failures.map(({ backend, error }) => `! ${backend}: ${error.message}\n`);
+  const nothing = failures.length === 0 ? "nothing to do\n" : "nothing else to do\n";
+  const changes = outcome.steps.length === 0 ? nothing : printSteps(outcome.steps);
+  const notes = [...problems, ...failures].join("");
+  return notes === "" ? changes : `${notes}\n${changes}`;
 }
 
 function planAsJson({ outcome, snapshot }: Round): string {
-  return `${JSON.stringify({ steps: outcome.steps, problems: snapshot.problems }, undefined, 2)}\n`;
+  const failures = outcome.failures.map(({ backend, error }) => ({ backend, error: error.message }));
+  return `${JSON.stringify({ steps: outcome.steps, problems: snapshot.problems, failures }, undefined, 2)}\n`;
 }
 
 /** Prints the facts of this host in the form that --host-facts reads. */

@@ -8,6 +8,7 @@ import type { Config } from "../config.ts";
 import { DOMAINS } from "../inputs/host.ts";
 import type { Round } from "../loop.ts";
 import type { Domain } from "../model/facts.ts";
+import { unwritable } from "../model/northbound-problems.ts";
 import { readCounters } from "../telemetry/counters.ts";
 import { serveDebug } from "../telemetry/debug.ts";
 import { createJournal } from "../telemetry/journal.ts";
@@ -196,7 +197,9 @@ export async function runOnce(config: Config, print: (text: string) => void): Pr
       for (let attempts = 0; attempts < 5; attempts++) {
         const { outcome } = await loop.round(dirty, { write: true, allObjects: attempts === 0 });
         for (const { backend, error } of outcome.failures) print(`${backend}: ${error.message}\n`);
-        if (outcome.failures.length > 0) return 1;
+        const why = unwritable(outcome.facts.northbound, host.northbound.told()?.failure);
+        if (why !== undefined && outcome.failures.length === 0) print(`northbound: ${why}\n`);
+        if (outcome.failures.length > 0 || why !== undefined) return 1;
         dirty = loop.unverified();
         if (dirty.size === 0) return 0;
       }

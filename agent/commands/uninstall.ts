@@ -3,6 +3,7 @@ import { ToolError } from "../../lib/exec/index.ts";
 import { openHost } from "../assemble.ts";
 import type { Config } from "../config.ts";
 import { DOMAINS } from "../inputs/host.ts";
+import { unwritable } from "../model/northbound-problems.ts";
 import { leaveNorthbound } from "../plan/parts/northbound/leave.ts";
 import { nothing } from "../plan/plan.ts";
 import { carryOut, type Failure, printSteps } from "../sync/round.ts";
@@ -21,6 +22,7 @@ export async function uninstall(
   // Rules that an earlier start left in the other iptables backend act as well, so both are cleared (known-faults BL-60).
   // A set is released by the last rule that names it, hence the second look; only what fails then has failed.
   let failures: readonly Failure[] = [];
+  let others: readonly (readonly [node: string, rows: number])[] = [];
   for (const iptablesBackend of ["nft", "legacy", "nft"] as const) {
     const host = await openHost({ ...config, iptablesBackend }, { writes: true });
     const facts = await host.input.read(new Set(DOMAINS)).catch((error: unknown) => {
@@ -31,6 +33,13 @@ export async function uninstall(
       await host.close();
       continue;
     }
+    const why = unwritable(facts.northbound, host.northbound.told()?.failure);
+    if (why !== undefined) {
+      await host.close();
+      // Taken away here alone, the rows would go on leading pods to a kernel that knows nothing of them.
+      print(`! northbound: ${why}; nothing was removed\n`);
+      return 1;
+    }
     const plan = {
       ...nothing,
       northbound: leaveNorthbound(config.settings, facts.northbound, options.handBack),
@@ -39,7 +48,10 @@ export async function uninstall(
     await host.close();
     failures = outcome.failures;
     if (outcome.steps.length > 0) print(printSteps(outcome.steps));
+    others = [...facts.northbound.writers].filter(([name]) => name !== config.settings.node);
   }
+  for (const [name, rows] of others)
+    print(`northbound: ${rows} rows of node ${name || "(none)"} stay, and what its pods share with them\n`);
   for (const { backend, error } of failures) print(`! ${backend}: ${error.message}\n`);
   return failures.length === 0 ? 0 : 1;
 }

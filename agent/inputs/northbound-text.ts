@@ -18,14 +18,15 @@ export interface WrittenNorthbound {
   readonly served: WrittenMembers;
   readonly arriving: WrittenMembers;
   readonly writers: Entries<number>;
-  readonly foreign: number;
+  readonly foreign: Entries<number>;
+  readonly theirNodeIps: readonly Family[];
   readonly nodeSnats: Entries<readonly string[]>;
 }
 
 type WrittenMembers = { readonly [F in Family]: readonly string[] };
 
 export function printNorthbound(facts: NorthboundFacts): WrittenNorthbound {
-  const { state, leads, topology, shared, foreign } = facts;
+  const { state, leads, topology, shared, theirNodeIps } = facts;
   return {
     state,
     leads,
@@ -46,13 +47,14 @@ export function printNorthbound(facts: NorthboundFacts): WrittenNorthbound {
     served: printMembers(facts.served),
     arriving: printMembers(facts.arriving),
     writers: Object.fromEntries(facts.writers),
-    foreign,
+    foreign: Object.fromEntries(facts.foreign),
+    theirNodeIps,
     nodeSnats: sortedEntries(facts.nodeSnats),
   };
 }
 
 export function parseNorthbound(written: WrittenNorthbound): NorthboundFacts {
-  const { state, leads, topology, shared, foreign } = written;
+  const { state, leads, topology, shared, theirNodeIps } = written;
   return Object.freeze({
     state,
     leads,
@@ -73,7 +75,8 @@ export function parseNorthbound(written: WrittenNorthbound): NorthboundFacts {
     served: parseMembers(written.served),
     arriving: parseMembers(written.arriving),
     writers: new Map(Object.entries(written.writers)),
-    foreign,
+    foreign: new Map(Object.entries(written.foreign)),
+    theirNodeIps,
     nodeSnats: shardsFrom(Object.entries(written.nodeSnats)),
   });
 }

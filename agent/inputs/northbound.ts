@@ -2,6 +2,7 @@
 // everything that did not change is the object it was. What one row more costs is that row.
 import type { Changes, Session } from "../../lib/ovsdb-client/index.ts";
 import type { RowChange, TableDefinition } from "../../lib/ovsdb-client/pure.ts";
+import { byCodeUnit } from "../model/names.ts";
 import { type FoundRow, gatewayRouter, NORTHBOUND_OFF, type NorthboundFacts } from "../model/northbound.ts";
 import { ARRIVING_PODS } from "../model/northbound-ids.ts";
 import type { Locks } from "../model/northbound-locks.ts";
@@ -21,7 +22,7 @@ import {
 import type { Settings } from "../model/settings.ts";
 import { createParents } from "./northbound/parents.ts";
 import { createPodRows, isPodTable } from "./northbound/pod-rows.ts";
-import { createMembers, sharedRows, touchesShared } from "./northbound/shared.ts";
+import { createMembers, sharedRows, theirNodeIps, touchesShared } from "./northbound/shared.ts";
 import { describeTopology, topologyOf, touchesTopology } from "./northbound/topology.ts";
 import { whose } from "./northbound/whose.ts";
 
@@ -83,7 +84,7 @@ export function openNorthbound(
   let touchedShared = true;
   let touchedMembers = true;
   let touchedTopology = true;
-  let foreignQos = 0;
+  let foreignQos: readonly string[] = [];
   let facts: NorthboundFacts = { ...NORTHBOUND_OFF, state: "stale" };
 
   const parents = createParents(session, rows.places, gatewayRouter(settings.node), {
@@ -124,9 +125,9 @@ export function openNorthbound(
   ];
 
   const readShared = (): readonly FoundRow[] => {
-    foreignQos = 0;
-    for (const { external_ids } of replica.table(Qos).rows.values())
-      if (of.isForeign(external_ids)) foreignQos++;
+    foreignQos = [...replica.table(Qos).rows.values()]
+      .map(({ external_ids }) => of.foreignOwner(external_ids))
+      .filter((owner) => owner !== undefined);
     return keepEqual(facts.shared, sharedRows(replica, of, rows.shared(), parents.standsOn), JSON.stringify);
   };
   /** Until there is an answer, or for so long; what comes later wakes the next reading. */
@@ -179,6 +180,10 @@ export function openNorthbound(
         : facts.topology;
       if (topology !== facts.topology) rows.touchNodeSnats();
       const outside = new Set(Object.values(topology.outside.get(settings.node) ?? {}));
+      // First: what it finds of others' is counted below.
+      const shared = touchedShared ? readShared() : facts.shared;
+      const foreign = new Map(rows.foreign());
+      for (const owner of foreignQos) foreign.set(owner, (foreign.get(owner) ?? 0) + 1);
       const next: NorthboundFacts = {
         state: stateNow(),
         leads: holds(locks.zone),
@@ -186,9 +191,12 @@ export function openNorthbound(
         pods: rows.pods(facts.pods, parents.standsOn),
         served: touchedMembers ? readServed(facts.served) : facts.served,
         arriving: touchedMembers ? readArriving(facts.arriving) : facts.arriving,
-        shared: touchedShared ? readShared() : facts.shared,
+        shared,
         writers: rows.writers(),
-        foreign: rows.foreign + foreignQos,
+        foreign: keepEqual(facts.foreign, foreign, describeCounts),
+        theirNodeIps: touchedShared
+          ? keepEqual(facts.theirNodeIps, theirNodeIps(replica, settings), String)
+          : facts.theirNodeIps,
         nodeSnats: rows.nodeSnats(facts.nodeSnats, outside),
       };
       touchedShared = false;
@@ -202,6 +210,10 @@ export function openNorthbound(
       for (const end of stop) end();
     },
   };
+}
+
+function describeCounts(counts: ReadonlyMap<string, number>): string {
+  return JSON.stringify([...counts].sort(([a], [b]) => byCodeUnit(a, b)));
 }
 
 function keepEqual<T>(before: T, now: T, describe: (value: T) => string): T {

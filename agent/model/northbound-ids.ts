@@ -65,10 +65,12 @@ export interface AddressSetName {
 
 /** Not the reference's: pods of other zones that are given an egress IP by this gateway router. */
 export const ARRIVING_PODS = "egressip-arriving-pods";
-const SETS = ["node-ips", "egressip-served-pods", ARRIVING_PODS] as const;
+/** Addresses of all nodes. */
+export const NODE_IPS = "node-ips";
+const SETS = [NODE_IPS, "egressip-served-pods", ARRIVING_PODS] as const;
 type OwnSet = (typeof SETS)[number];
 /** Sets whose members come and go with pods. */
-export type PodSet = Exclude<OwnSet, "node-ips">;
+export type PodSet = Exclude<OwnSet, typeof NODE_IPS>;
 
 export function addressSet(owner: string, set: OwnSet, family: Family): AddressSetName {
   return named(owner, OWNER_TYPE, [set, `v${family}`, NETWORK], {

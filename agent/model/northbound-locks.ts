@@ -14,6 +14,8 @@ export function locksOf(owner: string, node: string): Locks {
 /** RFC 7047's <id> is a letter or underscore, then those and digits; other characters by their code, so that no two meet. */
 function asId(text: string): string {
   return [...text]
-    .map((unit) => (/[A-Za-z0-9]/.test(unit) ? unit : `_${unit.charCodeAt(0).toString(16)}_`))
+    .map((unit, at) =>
+      (at === 0 ? /[A-Za-z]/ : /[A-Za-z0-9]/).test(unit) ? unit : `_${unit.charCodeAt(0).toString(16)}_`,
+    )
     .join("");
 }

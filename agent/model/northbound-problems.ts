@@ -1,5 +1,6 @@
 // What keeps rows of OVN's northbound database from being written or from working, in words for a person. Pure.
 import { formatPrefix } from "./ip.ts";
+import { byCodeUnit } from "./names.ts";
 import { CLUSTER_ROUTER, gatewayRouter, type NorthboundFacts } from "./northbound.ts";
 import { REFERENCE_OWNER } from "./northbound-ids.ts";
 import { GLOBAL_ZONE, type Node, type Problem } from "./objects.ts";
@@ -34,11 +35,7 @@ export function northboundProblems(
       "this OVN's QoS rows cannot set marks, so a served pod's answer to a client that came in by another node " +
         "leaves by the egress node; OVN 23.09 and later can",
     );
-  if (foreign > 0 && !settings.adopt)
-    texts.push(
-      `${foreign} rows of egress IPs are ${REFERENCE_OWNER}'s: two programs steer the same pods; ` +
-        "turn egress IPs off there, and start once with --adopt true to take the rows over",
-    );
+  texts.push(...foreignRows(settings, foreign));
   const withoutTransit = [...nodes.values()].filter(
     ({ name, zone, transit }) => name !== node && zone !== nodes.get(node)?.zone && transit.length === 0,
   );
@@ -56,6 +53,43 @@ export function northboundProblems(
       );
   }
   return texts.map(problem);
+}
+
+/** Two programs that steer the same pods, or one that did so under another name. */
+function foreignRows(
+  { adopt, northboundOwner }: Settings,
+  foreign: ReadonlyMap<string, number>,
+): readonly string[] {
+  return [...foreign]
+    .sort(([a], [b]) => byCodeUnit(a, b))
+    .flatMap(([owner, count]) => {
+      if (owner === REFERENCE_OWNER)
+        return adopt
+          ? []
+          : [
+              `${count} rows of egress IPs are ${owner}'s: two programs steer the same pods; ` +
+                "turn egress IPs off there, and start once with --adopt true to take the rows over",
+            ];
+      if (owner === "")
+        return [
+          `${count} rows of egress IPs do not say whose they are and steer the same pods as ${northboundOwner}'s; remove them`,
+        ];
+      return [
+        `${count} rows of egress IPs are ${owner}'s and steer the same pods as ${northboundOwner}'s; if that was this agent, ` +
+          `end it and run uninstall --ovn-owner ${owner} on each node first, or go back to --ovn-owner ${owner}`,
+      ];
+    });
+}
+
+/** Why nothing can be written there now, with what the connection says; undefined where it can, or there is nothing to write to. */
+export function unwritable(
+  { state }: Pick<NorthboundFacts, "state">,
+  failure: string | undefined,
+): string | undefined {
+  if (state === "waiting") return "another agent has the lock of this node and writes its rows; end it first";
+  if (state === "stale")
+    return `the database of --ovn-nb cannot be used: ${failure ?? "it has not been read yet"}`;
+  return undefined;
 }
 
 function problem(text: string): Problem {

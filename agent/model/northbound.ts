@@ -79,9 +79,14 @@ export interface NorthboundFacts {
   readonly arriving: Members;
   /** Nodes whose agents wrote rows here, and how many; "" for rows that do not say. */
   readonly writers: ReadonlyMap<string, number>;
-  /** Rows that the reference wrote for egress IPs and that we leave alone. */
-  readonly foreign: number;
-  /** SNAT rows on own gateway router that give single pod addresses the node's address: pod address to the rows' uuids. */
+  /** Rows for egress IPs that others wrote and that we leave alone: how many of each owner's; "" for rows that do not say. */
+  readonly foreign: ReadonlyMap<string, number>;
+  /** Families of which there is a set of nodes' addresses that is called as the reference's is, and not ours. */
+  readonly theirNodeIps: readonly Family[];
+  /**
+   * SNAT rows on own gateway router that give single pod addresses the node's address: pod address to the rows' uuids; none of them
+   * where somebody else's rows alone say what that address leaves with.
+   */
   readonly nodeSnats: Shards<readonly string[]>;
 }
 
@@ -106,7 +111,8 @@ export const NORTHBOUND_OFF: NorthboundFacts = Object.freeze({
   served: NO_MEMBERS,
   arriving: NO_MEMBERS,
   writers: new Map(),
-  foreign: 0,
+  foreign: new Map(),
+  theirNodeIps: Object.freeze([]),
   nodeSnats: emptyShards<readonly string[]>(),
 });
 

@@ -25,6 +25,11 @@ export interface Backend<C> {
   readonly needs?: readonly string[];
   /** What is missing lets selected traffic leave as it should not: never held back for contention. */
   urgent?(plan: Plan, facts: HostFacts): boolean;
+  /**
+   * What of a diff can be done without the changes that print as these lines, over which somebody fights. Where a backend says
+   * that, contention holds single lines of it, else all of it.
+   */
+  without?(diff: Diff<C>, lines: ReadonlySet<string>): Diff<C>;
   /** Domain to read back after a write; undefined where a successful write is trusted until the slow tick. */
   readonly verifies: Domain | undefined;
   diff(plan: Plan, facts: HostFacts): Diff<C>;

@@ -6,6 +6,7 @@ import type { Backend } from "./backend.ts";
 import type { RowChange } from "./northbound/changes.ts";
 import { createNorthboundDiff } from "./northbound/diff.ts";
 import type { GoneNodes } from "./northbound/gone-nodes.ts";
+import { withoutLines } from "./northbound/held-lines.ts";
 import { predictNorthbound } from "./northbound/predict.ts";
 import { printChange } from "./northbound/print.ts";
 import { goneAmong } from "./northbound/shared.ts";
@@ -20,6 +21,7 @@ export function northbound(tools: Pick<Tools, "northbound">): Backend<RowChange>
     verifies: "northbound",
     also: (plan, facts) => goneAmong(plan.northbound, facts.northbound, gone).join(),
     diff: createNorthboundDiff(gone),
+    without: withoutLines,
     print: (changes) => changes.map(printChange),
     predict: (facts, changes) => ({
       ...facts,

@@ -34,6 +34,8 @@ export interface RoundOptions {
   readonly write: boolean;
   /** Backends left out this time because what they want is being undone by somebody else, or they back off. */
   readonly held: (backend: AnyBackend) => boolean;
+  /** Lines that are left out of what a backend does, where it can do the rest without them. */
+  readonly heldLines?: (backend: AnyBackend) => ReadonlySet<string>;
 }
 
 /** Carries a plan out, or only works it out. Never throws for what a backend throws: that is an outcome. */
@@ -79,21 +81,28 @@ export async function carryOut(
       else failures.push({ backend: backend.name, phase, error });
     }
   };
+  /** The diff but for what is held of it. */
+  const allowed = (backend: AnyBackend, now: HostFacts) => {
+    const whole = diffOf(backend, plan, now);
+    const lines = options.heldLines?.(backend);
+    if (lines === undefined || lines.size === 0) return { ...whole, isWhole: true };
+    const left = backend.without?.(whole, lines) ?? whole;
+    const isWhole =
+      left.establish.length === whole.establish.length && left.retire.length === whole.retire.length;
+    return { ...left, isWhole };
+  };
   // Worked out before anything is done, but for the late ones: a backend may ask what is new, and must not see what
   // another has just added.
   const establish = new Map(
     backends
       .filter((backend) => !backend.late && !options.held(backend))
-      .map((backend) => [
-        backend,
-        guarded(backend, "establish", () => diffOf(backend, plan, start).establish),
-      ]),
+      .map((backend) => [backend, guarded(backend, "establish", () => allowed(backend, start).establish)]),
   );
   const failed = (name: string) => failures.some(({ backend }) => backend === name);
   const toEstablish = (backend: AnyBackend) => {
     if (backend.needs?.some(failed)) return [];
     return backend.late && !options.held(backend)
-      ? diffOf(backend, plan, facts).establish
+      ? allowed(backend, facts).establish
       : (establish.get(backend) ?? []);
   };
   const groups = groupsOf(backends);
@@ -101,7 +110,14 @@ export async function carryOut(
   if (failures.length === 0) {
     for (const group of [...groups].reverse()) {
       if (failures.length > 0 || group.some((backend) => options.held(backend))) break;
-      await act([...group].reverse(), "retire", (backend) => diffOf(backend, plan, facts).retire);
+      // What is left out may need what stands below: as with a backend that is held as a whole.
+      let isWhole = true;
+      await act([...group].reverse(), "retire", (backend) => {
+        const now = allowed(backend, facts);
+        isWhole &&= now.isWhole;
+        return now.retire;
+      });
+      if (!isWhole) break;
     }
   }
   return { steps, failures, facts, wrote };

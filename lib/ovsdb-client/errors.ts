@@ -56,7 +56,9 @@ export class ClusterMismatchError extends UnsuitableServerError {
   readonly found: string;
 
   constructor(expected: string, found: string) {
-    super(`the server is of cluster ${found}, not of ${expected}`);
+    super(
+      `the server is of cluster ${found}, not of ${expected}: another database, or one made anew, which a new session takes`,
+    );
     this.expected = expected;
     this.found = found;
   }

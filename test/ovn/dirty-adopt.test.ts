@@ -25,6 +25,8 @@ const all = objects(
   pod("shop/away", ["10.244.2.3"], { node: "node2" }),
 );
 
+const THEIR_NODE_IPS = "a712973235162149816";
+
 /** The reference's rows of a user-defined network, and routes as it writes them: without ids. */
 const ofNetwork = (network: string) => [
   "map",
@@ -68,6 +70,8 @@ async function referenceServer(): Promise<NorthboundServer> {
     nexthops: "100.65.0.2",
     external_ids: ofNetwork("red"),
   };
+  // Rows of all networks name the one set of nodes' addresses (reference B.2).
+  const toNodes = { ...red, priority: 102, match: `ip4.dst == $${THEIR_NODE_IPS}`, action: "allow" };
   const reply = await server.client(
     "transact",
     JSON.stringify([
@@ -76,8 +80,23 @@ async function referenceServer(): Promise<NorthboundServer> {
       { op: "insert", table: "Logical_Router_Policy", row: red, "uuid-name": "red" },
       {
         op: "insert",
+        table: "Logical_Router_Policy",
+        row: { ...toNodes, nexthops: ["set", []] },
+        "uuid-name": "nodes",
+      },
+      {
+        op: "insert",
         table: "Logical_Router",
-        row: { name: "red_ovn_cluster_router", policies: ["named-uuid", "red"] },
+        row: {
+          name: "red_ovn_cluster_router",
+          policies: [
+            "set",
+            [
+              ["named-uuid", "red"],
+              ["named-uuid", "nodes"],
+            ],
+          ],
+        },
       },
     ]),
   );
@@ -85,9 +104,13 @@ async function referenceServer(): Promise<NorthboundServer> {
   return server;
 }
 
+const only = (app: string) => ({ podSelector: [{ key: "app", operator: "In", values: [app] }] }) as const;
 const uuidsOf = (rows: readonly DatabaseRow[]) => rows.map(({ table, uuid }) => `${table} ${uuid}`).sort();
+const isNodeIps = (row: DatabaseRow) => JSON.stringify(row).includes('"k8s.ovn.org/name":"node-ips"');
 const ofDefault = (rows: readonly DatabaseRow[]) =>
   rows.filter(({ columns }) => !JSON.stringify(columns).includes('"red"'));
+/** What is there to be taken over: all but the set of nodes' addresses. */
+const adoptable = (rows: readonly DatabaseRow[]) => ofDefault(rows).filter((row) => !isNodeIps(row));
 
 /** The database but for the owner's name, and for names of sets, which are made from it. */
 const neutral = (rows: readonly DatabaseRow[]) =>
@@ -123,11 +146,12 @@ describe("rows of a previous owner", () => {
     await agent.round(all);
     expect(agent.transactions).toBe(1);
     const after = await rowsOfOwner(server, OURS);
-    expect(uuidsOf(after)).toEqual(uuidsOf(ofDefault(before)));
+    expect(uuidsOf(after.filter((row) => !isNodeIps(row)))).toEqual(uuidsOf(adoptable(before)));
     expect(neutral(after)).toBe(neutral(ofDefault(before)));
     expect(await rowsOfOwner(server, REFERENCE)).toEqual(
-      before.filter((row) => !ofDefault(before).includes(row)),
+      before.filter((row) => !adoptable(before).includes(row)),
     );
+    expect(before.filter(isNodeIps).map(({ columns }) => columns["name"])).toContain(THEIR_NODE_IPS);
     expect(await agent.round()).toBe("");
     expect(agent.transactions).toBe(1);
     // What a database says that nobody adopted any more is the same as one that was never adopted.
@@ -149,7 +173,7 @@ describe("rows of a previous owner", () => {
     const half = ours.filter(({ table }) => table === "NAT");
     await using agent = openNorthboundAgent(server.endpoint, { adopt: true }, hostOf("node1"));
     await agent.round(all);
-    expect(ofDefault(await rowsOfOwner(server, REFERENCE))).toEqual([]);
+    expect(adoptable(await rowsOfOwner(server, REFERENCE))).toEqual([]);
     expect(printRows(await rowsOfOwner(server, OURS))).toBe(printRows(ours));
     expect((await rowsOfOwner(server, OURS)).filter(({ table }) => table === "NAT")).toEqual(half);
     expect(await agent.round()).toBe("");
@@ -162,13 +186,13 @@ describe("rows of a previous owner", () => {
       await beside.round(all);
     }
     const right = printRows(await rowsOfOwner(server, OURS));
-    const rows = [...(await rowsOfOwner(server, OURS)), ...ofDefault(await rowsOfOwner(server, REFERENCE))];
+    const rows = [...(await rowsOfOwner(server, OURS)), ...adoptable(await rowsOfOwner(server, REFERENCE))];
     const wrong = rows.flatMap((row) => (row.table === "Address_Set" ? anyDamage(row, 0) : []));
     await server.client("transact", JSON.stringify(["OVN_Northbound", ...wrong]));
     await using agent = openNorthboundAgent(server.endpoint, { adopt: true }, hostOf("node1"));
     await agent.round(all);
     expect(printRows(await rowsOfOwner(server, OURS))).toBe(right);
-    expect(ofDefault(await rowsOfOwner(server, REFERENCE))).toEqual([]);
+    expect(adoptable(await rowsOfOwner(server, REFERENCE))).toEqual([]);
     expect(await agent.round()).toBe("");
   });
 
@@ -184,8 +208,34 @@ describe("rows of a previous owner", () => {
       ),
     );
     expect(await shortRows(server)).toEqual(["policy 10.244.1.3 100.88.0.3", "served 10.244.1.3"]);
-    expect(ofDefault(await rowsOfOwner(server, REFERENCE))).toEqual([]);
+    expect(adoptable(await rowsOfOwner(server, REFERENCE))).toEqual([]);
     expect(await agent.round()).toBe("");
+  });
+
+  test("where there were none, are given to it with the set of nodes' addresses, and without what is held back", async () => {
+    await using server = await NorthboundServer.open();
+    await using agent = openNorthboundAgent(server.endpoint, {}, hostOf("node1"));
+    await agent.round(
+      objects(
+        ...labNodes(),
+        namespace("shop"),
+        egressIP("prod", { at: { "172.18.0.50": "node1" }, ...only("web") }),
+        egressIP("more", { at: {}, requested: ["172.18.0.51"], ...only("held") }),
+        pod("shop/web", ["10.244.1.3"], { labels: { app: "web" } }),
+        pod("shop/held", ["10.244.1.4"], { labels: { app: "held" } }),
+      ),
+    );
+    expect(await shortRows(server)).toContain("policy 10.244.1.4 drop");
+    await agent.leave(true);
+    const given = await rowsOfOwner(server, REFERENCE);
+    expect(await rowsOfOwner(server, OURS)).toEqual([]);
+    expect(await shortRows(server, REFERENCE)).toEqual([
+      "nat GR_node1 10.244.1.3 172.18.0.50",
+      "policy 10.244.1.3 100.64.0.2",
+      "served 10.244.1.3",
+    ]);
+    expect(printRows(given)).not.toContain('"drop"');
+    expect(given.filter(isNodeIps).map(({ columns }) => columns["name"])).toContain(THEIR_NODE_IPS);
   });
 
   test("go back to it as they were, and come again", async () => {
@@ -196,13 +246,16 @@ describe("rows of a previous owner", () => {
     for (let time = 0; time < 2; time++) {
       await using agent = openNorthboundAgent(server.endpoint, { adopt: true }, hostOf("node1"));
       await agent.round(all);
-      expect(uuidsOf(theirs(await rowsOfOwner(server, OURS)))).toEqual(uuidsOf(ofDefault(before)));
+      const ours = theirs(await rowsOfOwner(server, OURS));
+      expect(uuidsOf(ours.filter((row) => !isNodeIps(row)))).toEqual(uuidsOf(adoptable(before)));
       await agent.leave(true);
       const given = await rowsOfOwner(server, REFERENCE);
       expect(await rowsOfOwner(server, OURS)).toEqual([]);
       expect(uuidsOf(given)).toEqual(uuidsOf(before));
       // Byte for byte what the previous owner had written.
       expect(printRows(given)).toBe(printRows(before));
+      const never = (rows: readonly DatabaseRow[]) => rows.filter((row) => !adoptable(rows).includes(row));
+      expect(never(given)).toEqual(never(before));
       expect(await printForeign(server, REFERENCE)).toBe(others);
     }
   });

@@ -4,7 +4,7 @@
 import { describe, expect, test } from "vitest";
 import type { HostFacts } from "../../agent/model/facts.ts";
 import type { OvnNode } from "../ovn-lab/topology.ts";
-import { type NorthboundAgent, openNorthboundAgent } from "../support/northbound-agent.ts";
+import { type NorthboundAgent, openNorthboundAgent, settle } from "../support/northbound-agent.ts";
 import { anyDamage } from "../support/northbound-damage.ts";
 import { comparable, History } from "../support/northbound-history.ts";
 import { hostOf, nodeNames } from "../support/northbound-scene.ts";
@@ -100,7 +100,11 @@ describe("histories", () => {
       expect(await printForeign(server, OURS, REFERENCE), `history ${seed}`).toBe(others);
       if (!adopted) expect(printRows(await rowsOfOwner(server, REFERENCE)), `history ${seed}`).toBe(theirs);
       else if (history.settings.adopt)
-        expect(await rowsOfOwner(server, REFERENCE), `history ${seed}`).toEqual([]);
+        // Rows of other networks name this one too: it is never taken over.
+        expect(
+          (await rowsOfOwner(server, REFERENCE)).filter((row) => !JSON.stringify(row).includes('"node-ips"')),
+          `history ${seed}`,
+        ).toEqual([]);
       await fresh.leave();
       expect(printRows(await rowsOfOwner(empty, OURS)), `history ${seed}`).toBe(pristine);
     }
@@ -116,14 +120,6 @@ describe("histories", () => {
         { ...history.settings, adopt: false, gatewayMode: "shared", node },
         hostOf(node),
       );
-    const settle = async (agents: readonly NorthboundAgent[], history: History) => {
-      for (let pass = 0; pass < 4; pass++) {
-        let written = "";
-        for (const agent of agents) written += await agent.round(history.objects());
-        if (written === "") return true;
-      }
-      return false;
-    };
     for (const seed of seeds(CENTRAL_HISTORIES)) {
       const history = new History(seed, "global");
       for (let events = 0; events < 12; events++) history.event();
@@ -140,16 +136,16 @@ describe("histories", () => {
           await agents[at]?.close();
           agents[at] = open(server.endpoint, history, nodeNames[at] as OvnNode);
         }
-        await agents[at]?.round(history.objects());
+        await settle([agents[at] as NorthboundAgent], history.objects());
       }
       history.resolve();
-      expect(await settle(agents, history), `history ${seed}`).toBe(true);
+      expect(await settle(agents, history.objects()), `history ${seed}`).toBe(true);
       const rows = printRows(await rowsOfOwner(server, OURS));
       expect(await printForeign(server, OURS), `history ${seed}`).toBe(others);
       for (const agent of agents) await agent.close();
 
       const fresh = [open(empty.endpoint, history, "node1"), open(empty.endpoint, history, "node2")];
-      expect(await settle(fresh, history), `history ${seed}`).toBe(true);
+      expect(await settle(fresh, history.objects()), `history ${seed}`).toBe(true);
       expect(rows, `history ${seed}`).toBe(printRows(await rowsOfOwner(empty, OURS)));
       for (const agent of fresh) {
         await agent.leads();

@@ -191,10 +191,9 @@ describe.each(configs)("$name", (config) => {
     expect(await unchanged(stage)).toEqual(before);
   });
 
-  const marksReplies = config.suite !== "bookworm"; // QoS rows of OVN 23.03 cannot
-  it.runIf(config.gateway === "shared" && marksReplies)(
-    "answers clients that came in by another node than the egress IP's the way they came",
-    async () => {
+  // QoS rows of OVN 23.03 cannot mark replies. In local gateway mode the kernel knows them.
+  if (config.gateway === "shared" && config.suite !== "bookworm")
+    it("answers clients that came in by another node than the egress IP's the way they came", async () => {
       // a4 is a server on node1, and what it begins itself leaves by node2.
       await stage.assign({ prod: { addresses: [primary[4], primary[6]], app: "server", node: "node2" } });
       expect(await stage.lab.view(["a4"], ["ext"])).toEqual(lines("a4", "ext", "ext", primary));
@@ -206,8 +205,7 @@ describe.each(configs)("$name", (config) => {
             server: "pod a4",
             source: outside.ext.server[family],
           });
-    },
-  );
+    });
 
   it("writes nothing when it is started again", async () => {
     await stage.assign(prod(primary, "node1"));

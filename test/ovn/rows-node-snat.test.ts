@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import type { KubernetesObject } from "../../agent/model/objects.ts";
 import { egressIP, namespace, objects, pod } from "../agent/make.ts";
 import { ovnNodePlans, ovnPod } from "../ovn-lab/topology.ts";
-import { type NorthboundAgent, openNorthboundAgent } from "../support/northbound-agent.ts";
+import { type NorthboundAgent, openNorthboundAgent, settle } from "../support/northbound-agent.ts";
 import { hostOf, labNodes, nodeNames } from "../support/northbound-scene.ts";
 import { NorthboundServer } from "../support/northbound-server.ts";
 import { printForeign, shortRows } from "../support/northbound-tables.ts";
@@ -92,8 +92,7 @@ describe("from each state of two egress IPs on three nodes to each other one", (
       for (const [a, b] of [[full[0], undefined] as const, [undefined, full[1]] as const])
         for (const state of [full, [a, b] as State, [undefined, undefined] as State]) {
           const all = objects(...labNodes({ zone: "global" }), namespace("shop"), ...web, ...asOne(state));
-          for (const agent of agents) await agent.round(all);
-          for (const agent of agents) expect(await agent.round(all)).toBe("");
+          expect(await settle(agents, all)).toBe(true);
           expect(await snats(server)).toEqual(plain(nodeNames, new Set(state)));
         }
   }, 120_000);
@@ -207,6 +206,33 @@ describe("a pod's own SNAT row", () => {
     expect(await agent.round()).toBe("");
   });
 
+  test("is given to a pod that has neither, whoever took it and whenever", async () => {
+    await using server = await open();
+    {
+      await using agent = openNorthboundAgent(server.endpoint, { snatPerPod: true }, hostOf("node1"));
+      await round(agent, own, here);
+    }
+    // Somebody takes ours while no agent runs, and the egress IP goes.
+    await server.nbctl("lr-nat-del", "GR_node1", "snat", "10.244.1.3");
+    await using agent = openNorthboundAgent(server.endpoint, { snatPerPod: true }, hostOf("node1"));
+    await round(agent, own);
+    expect(await shortRows(server)).toEqual(first);
+    await server.nbctl("lr-nat-del", "GR_node1", "snat", "fd00:10:244:1::3");
+    await agent.round();
+    expect(await shortRows(server)).toEqual(first);
+    expect(await agent.round()).toBe("");
+  });
+
+  test("is not given beside somebody else's for the same address", async () => {
+    await using server = await open();
+    await server.nbctl("lr-nat-del", "GR_node1", "snat", "10.244.1.3");
+    await server.nbctl("lr-nat-add", "GR_node1", "snat", "172.18.0.99", "10.244.1.3");
+    await using agent = openNorthboundAgent(server.endpoint, { snatPerPod: true }, hostOf("node1"));
+    await round(agent, own);
+    expect(await snats(server)).toEqual(["snat GR_node1 10.244.1.3 172.18.0.99", first[1]]);
+    expect(await agent.round()).toBe("");
+  });
+
   test("comes back when the agent leaves for good, and not when it hands its rows over", async () => {
     await using server = await open();
     const others = await printForeign(server, "egressip-agent");
@@ -228,8 +254,12 @@ describe("a pod's own SNAT row", () => {
     await round(back, ...web, here);
     await back.leave();
     expect(await shortRows(server)).toEqual(first);
+    // Handed over with the rows, and the reference's for good.
     const without = (text: string) =>
-      text.replaceAll(/^NAT .*10\.244\.1\.3.*\n?/gm, "").replaceAll(/^Logical_Router .*GR_node1.*\n?/gm, "");
+      text
+        .replaceAll(/^Address_Set .*"node-ips".*\n?/gm, "")
+        .replaceAll(/^NAT .*10\.244\.1\.3.*\n?/gm, "")
+        .replaceAll(/^Logical_Router .*GR_node1.*\n?/gm, "");
     expect(without(await printForeign(server, "egressip-agent"))).toBe(without(others));
   });
 });

@@ -49,6 +49,7 @@ const QUICK: NonNullable<NorthboundOptions["deadlines"]> = {
   probeMs: 300,
   timeoutMs: 1_000,
   waitMs: 500,
+  flowsMs: 1,
   backoff: { first: 20, most: 200 },
 };
 

@@ -19,6 +19,23 @@ import { bareHost, settings as plain } from "../agent/make.ts";
 import { recordingTools } from "../agent/tools.ts";
 import { until } from "./until.ts";
 
+/**
+ * Rounds of all until nobody has anything to write, or false: what one writes another may have waited for (rows that all share, the
+ * NAT row at the end of a way).
+ */
+export async function settle(agents: readonly NorthboundAgent[], to: Objects): Promise<boolean> {
+  for (let pass = 0; pass < 8; pass++) {
+    let written = "";
+    for (const agent of agents)
+      written += await agent.round(to).catch((error: Error) => {
+        if (error.name === "ExemptionsMissingError") return "waits";
+        throw error;
+      });
+    if (written === "") return true;
+  }
+  return false;
+}
+
 export interface NorthboundAgent {
   /** One round with these objects, or those of the last one; everything read anew. Throws what a backend failed with. */
   round(objects?: Objects): Promise<string>;
@@ -54,7 +71,8 @@ export function openNorthboundAgent(
   const settings: Settings = { ...plain, gatewayMode: "shared", ...of };
   const northbound = connectNorthbound(
     { settings, northbound: { endpoints: endpoint, tls: undefined } },
-    { writes: true, onChange: () => {} },
+    // Nobody makes flows of these rows.
+    { writes: true, onChange: () => {}, deadlines: { flowsMs: 1 } },
   );
   if (northbound.session === undefined) throw new Error("no endpoint");
   const session = northbound.session as Session;

@@ -1,18 +1,21 @@
 // Kubernetes objects and host facts that go with the rows of the OVN lab: nodes with its addresses, as annotations say them.
 // In: how the cluster is laid out. Out: nodes, a node's host, and what is planned for its database as short text.
+
 import { createBuild } from "../../agent/model/build.ts";
 import type { HostFacts } from "../../agent/model/facts.ts";
 import { byCodeUnit } from "../../agent/model/names.ts";
 import {
   CLUSTER_ROUTER,
+  type FoundRow,
   gatewayRouter,
   NORTHBOUND_OFF,
   type Row,
   type Topology,
 } from "../../agent/model/northbound.ts";
+import { NODE_KEY } from "../../agent/model/northbound-ids.ts";
 import type { KubernetesObject, Node } from "../../agent/model/objects.ts";
 import type { Settings } from "../../agent/model/settings.ts";
-import { entriesOf } from "../../agent/model/shards.ts";
+import { entriesOf, shardsFrom } from "../../agent/model/shards.ts";
 import { createMode } from "../../agent/plan/modes.ts";
 import type { PlannedNorthbound } from "../../agent/plan/plan.ts";
 import { address, bareHost, cidr, network, node, objects, settings } from "../agent/make.ts";
@@ -83,6 +86,25 @@ export function factsOf(name: OvnNode, layout: Layout, of: Partial<Topology> = {
     ...of,
   };
   return { ...hostOf(name), northbound: { ...NORTHBOUND_OFF, state: "current", leads: true, topology } };
+}
+
+/** The same with the rows by which these nodes' gateway routers translate these addresses, as their agents write them. */
+export function withNats(
+  facts: HostFacts,
+  addresses: readonly string[],
+  nodes: readonly OvnNode[] = ["node2", "node3"],
+): HostFacts {
+  const row = (address: string, node: OvnNode): FoundRow => ({
+    table: "NAT",
+    uuid: `nat of ${address} on ${node}`,
+    on: [gatewayRouter(node)],
+    columns: { type: "snat", logical_ip: address },
+    ids: { [NODE_KEY]: node },
+  });
+  const pods = shardsFrom(
+    addresses.map((address) => [address, nodes.map((node) => row(address, node))] as const),
+  );
+  return { ...facts, northbound: { ...facts.northbound, pods } };
 }
 
 /** What is planned for the database: rows of pods one a line, the served set. */

@@ -71,19 +71,24 @@ export function printRows(rows: readonly DatabaseRow[]): string {
 export async function printForeign(server: Client, ...owners: readonly string[]): Promise<string> {
   const rows = await readTables(server);
   const own = new Set(rows.filter((row) => owners.some((owner) => isOf(row, owner))).map(({ uuid }) => uuid));
-  return rows
-    .filter(({ uuid, columns }) => !own.has(uuid) && !isMadeToExist(columns))
-    .map(({ table, uuid, columns }) => {
-      const kept = Object.entries(columns).flatMap(([name, value]) => {
-        if (!(table in REFERENCES)) return [[name, value] as const];
-        if (name === "_version") return [];
-        const others = [value].flat().filter((one) => !own.has(String(one)));
-        return REFERENCES[table]?.includes(name) ? [[name, others] as const] : [[name, value] as const];
-      });
-      return `${table} ${uuid} ${sortedJson(Object.fromEntries(kept.filter(([, value]) => !isEmpty(value))))}`;
-    })
-    .sort()
-    .join("\n");
+  return (
+    rows
+      // A figure that whoever waits for OVN's programs counts up.
+      .filter(
+        ({ table, uuid, columns }) => table !== "NB_Global" && !own.has(uuid) && !isMadeToExist(columns),
+      )
+      .map(({ table, uuid, columns }) => {
+        const kept = Object.entries(columns).flatMap(([name, value]) => {
+          if (!(table in REFERENCES)) return [[name, value] as const];
+          if (name === "_version") return [];
+          const others = [value].flat().filter((one) => !own.has(String(one)));
+          return REFERENCES[table]?.includes(name) ? [[name, others] as const] : [[name, value] as const];
+        });
+        return `${table} ${uuid} ${sortedJson(Object.fromEntries(kept.filter(([, value]) => !isEmpty(value))))}`;
+      })
+      .sort()
+      .join("\n")
+  );
 }
 
 function isOf({ columns }: DatabaseRow, owner: string): boolean {

@@ -3,11 +3,11 @@
 import type { RowChange, RowOf } from "../../../lib/ovsdb-client/pure.ts";
 import { byCodeUnit } from "../../model/names.ts";
 import { CLUSTER_ROUTER, type FoundRow, gatewayRouter } from "../../model/northbound.ts";
-import { NODE_KEY, OWNER_KEY } from "../../model/northbound-ids.ts";
+import { NODE_KEY, OWNER_KEY, TYPE_KEY } from "../../model/northbound-ids.ts";
 import { podAddressOf } from "../../model/northbound-pod.ts";
 import type { Nat, Policy } from "../../model/northbound-schema.ts";
 import { type Shards, withEntries } from "../../model/shards.ts";
-import type { Whose } from "./whose.ts";
+import { isOfOtherNetwork, type Whose } from "./whose.ts";
 
 export type PolicyRow = RowOf<typeof Policy>;
 type NatRow = RowOf<typeof Nat>;
@@ -30,7 +30,8 @@ export interface PodRows {
   touchNodeSnats(): void;
   /** The same map while it says the same. */
   writers(): ReadonlyMap<string, number>;
-  readonly foreign: number;
+  /** Of rows of others, how many are whose; the same map while it says the same. */
+  foreign(): ReadonlyMap<string, number>;
   shared(): Iterable<PolicyRow>;
   /** Uuids of all rows that concern us, with the router that each belongs under. */
   places(): Iterable<readonly [string, string]>;
@@ -46,7 +47,7 @@ type Entry =
     ))
   | { readonly kind: "shared"; readonly row: PolicyRow }
   | { readonly kind: "snat"; readonly row: NatRow }
-  | { readonly kind: "foreign" };
+  | { readonly kind: "foreign"; readonly owner: string; readonly row?: NatRow };
 type PodEntry = Extract<Entry, { kind: "pod" }>;
 
 export function createPodRows(of: Whose, snatPerPod: boolean): PodRows {
@@ -55,9 +56,8 @@ export function createPodRows(of: Whose, snatPerPod: boolean): PodRows {
   const snats = new Map<string, readonly NatRow[]>();
   const touched = new Set<string>();
   const touchedSnats = new Set<string>();
-  const counts = new Map<string, number>();
-  let writers: ReadonlyMap<string, number> | undefined;
-  let foreign = 0;
+  const writers = createCount();
+  const foreign = createCount();
 
   const look = (table: PodTable, row: PolicyRow | NatRow): Entry | undefined => {
     const { external_ids: ids, _uuid: uuid } = row;
@@ -66,30 +66,28 @@ export function createPodRows(of: Whose, snatPerPod: boolean): PodRows {
       if (address === undefined) return { kind: "shared", row: row as PolicyRow };
       return { kind: "pod", address, uuid, node: ids[NODE_KEY] ?? "", table, row } as PodEntry;
     }
-    if (of.isForeign(ids)) return { kind: "foreign" };
-    if (table === "NAT" && snatPerPod && isPlainSnat(row as NatRow))
-      return { kind: "snat", row: row as NatRow };
-    return undefined;
+    const owner = of.foreignOwner(ids);
+    const snat = table === "NAT" && snatPerPod && isSnatOfOne(row as NatRow) ? (row as NatRow) : undefined;
+    if (owner !== undefined) return { kind: "foreign", owner, ...(snat === undefined ? {} : { row: snat }) };
+    return snat === undefined ? undefined : { kind: "snat", row: snat };
   };
-  const count = (node: string, more: 1 | -1) => {
-    const next = (counts.get(node) ?? 0) + more;
-    if (next === 0) counts.delete(node);
-    else counts.set(node, next);
-    writers = undefined;
+  const noteSnat = (row: NatRow, more: 1 | -1) => {
+    change(snats, row.logical_ip, row, more);
+    touchedSnats.add(row.logical_ip);
   };
   const note = (entry: Entry, more: 1 | -1) => {
     switch (entry.kind) {
       case "pod":
         change(byAddress, entry.address, entry, more);
         touched.add(entry.address);
-        count(entry.node, more);
+        writers.add(entry.node, more);
         break;
       case "snat":
-        change(snats, entry.row.logical_ip, entry.row, more);
-        touchedSnats.add(entry.row.logical_ip);
+        noteSnat(entry.row, more);
         break;
       case "foreign":
-        foreign += more;
+        foreign.add(entry.owner, more);
+        if (entry.row !== undefined) noteSnat(entry.row, more);
         break;
       case "shared":
         break;
@@ -125,9 +123,9 @@ export function createPodRows(of: Whose, snatPerPod: boolean): PodRows {
     },
     nodeSnats: (before, outside) => {
       const updates = [...touchedSnats].map((address) => {
-        const rows = (snats.get(address) ?? []).filter(({ external_ip }) => outside.has(external_ip));
-        const uuids = rows.map(({ _uuid }): string => _uuid).sort(byCodeUnit);
-        return [address, uuids.length === 0 ? undefined : uuids] as const;
+        const rows = snats.get(address);
+        const plain = rows?.filter((row) => isPlain(row) && outside.has(row.external_ip));
+        return [address, plain?.map(({ _uuid }): string => _uuid).sort(byCodeUnit)] as const;
       });
       touchedSnats.clear();
       return withEntries(before, updates);
@@ -135,13 +133,8 @@ export function createPodRows(of: Whose, snatPerPod: boolean): PodRows {
     touchNodeSnats: () => {
       for (const address of snats.keys()) touchedSnats.add(address);
     },
-    writers: () => {
-      writers ??= new Map(counts);
-      return writers;
-    },
-    get foreign() {
-      return foreign;
-    },
+    writers: writers.all,
+    foreign: foreign.all,
     *shared() {
       for (const entry of entries.values()) if (entry.kind === "shared") yield entry.row;
     },
@@ -171,9 +164,32 @@ function inOrder(a: PodEntry, b: PodEntry): number {
   return a.uuid < b.uuid ? -1 : 1;
 }
 
+/** Of a single address of the cluster's own network. */
+function isSnatOfOne({ type, external_ids, logical_ip }: NatRow): boolean {
+  return type === "snat" && !logical_ip.includes("/") && !isOfOtherNetwork(external_ids);
+}
+
 /** As OVN-Kubernetes makes it with a pod's port: a row that says whose it is, is somebody's. */
-function isPlainSnat({ type, external_ids, logical_ip }: NatRow): boolean {
-  return type === "snat" && external_ids[OWNER_KEY] === undefined && !logical_ip.includes("/");
+function isPlain({ external_ids }: NatRow): boolean {
+  return external_ids[OWNER_KEY] === undefined && external_ids[TYPE_KEY] === undefined;
+}
+
+/** How many there are of each; the same map while they are the same. */
+function createCount() {
+  const counts = new Map<string, number>();
+  let last: ReadonlyMap<string, number> | undefined;
+  return {
+    add: (key: string, more: 1 | -1) => {
+      const next = (counts.get(key) ?? 0) + more;
+      if (next === 0) counts.delete(key);
+      else counts.set(key, next);
+      last = undefined;
+    },
+    all: (): ReadonlyMap<string, number> => {
+      last ??= new Map(counts);
+      return last;
+    },
+  };
 }
 
 function found(entry: PodEntry, standsOn: StandsOn): FoundRow {

@@ -1,6 +1,7 @@
 // Rows that all nodes of a zone share, and the members of the sets that all of them write to. In: the replica. Out: facts.
 import type { Changes, Replica } from "../../../lib/ovsdb-client/index.ts";
 import type { RowChange, RowOf } from "../../../lib/ovsdb-client/pure.ts";
+import type { Family } from "../../model/ip.ts";
 import { byCodeUnit } from "../../model/names.ts";
 import {
   CLUSTER_ROUTER,
@@ -9,7 +10,7 @@ import {
   type Members,
   type RowTable,
 } from "../../model/northbound.ts";
-import { addressSet, NAME_KEY, type PodSet, REFERENCE_OWNER } from "../../model/northbound-ids.ts";
+import { addressSet, NAME_KEY, NODE_IPS, type PodSet, REFERENCE_OWNER } from "../../model/northbound-ids.ts";
 import { AddressSet, LogicalSwitch, Qos, StaticRoute } from "../../model/northbound-schema.ts";
 import type { Settings } from "../../model/settings.ts";
 import { type Shards, withEntries } from "../../model/shards.ts";
@@ -73,9 +74,19 @@ export function sharedRows(
   return rows.sort((a, b) => (a.table === b.table ? (a.uuid < b.uuid ? -1 : 1) : a.table < b.table ? -1 : 1));
 }
 
+/** Told by name, which is what no two sets can have. */
+export function theirNodeIps(
+  replica: Replica,
+  { northboundOwner }: Pick<Settings, "northboundOwner">,
+): readonly Family[] {
+  if (northboundOwner === REFERENCE_OWNER) return [];
+  const names = new Set([...replica.table(AddressSet).rows.values()].map(({ name }) => name));
+  return ([4, 6] as const).filter((family) => names.has(addressSet(REFERENCE_OWNER, NODE_IPS, family).name));
+}
+
 /** Members of the sets that all nodes write to are facts of their own. */
 function isServed(ids: RowIds): boolean {
-  return ids[NAME_KEY] !== "node-ips";
+  return ids[NAME_KEY] !== NODE_IPS;
 }
 
 /** Members of our sets of this kind, or of the reference's where we adopt and have none yet: whatever is in them. */

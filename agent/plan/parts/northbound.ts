@@ -1,23 +1,27 @@
 // This node's part of OVN's northbound database: rows for its pods, for the egress IPs it holds, and for its zone. Pure.
 // What decides is which of the two ways an egress IP leaves by: its node's gateway router, or its node's kernel.
+import type { Claims } from "../../model/address-index.ts";
 import { lastOf } from "../../model/memo.ts";
-import { cidrsOf, type Topology } from "../../model/northbound.ts";
+import { cidrsOf, type FoundRow, NORTHBOUND_OFF, type Topology } from "../../model/northbound.ts";
 import { NAME_KEY, podRowName } from "../../model/northbound-ids.ts";
 import type { EgressIP, Namespace, Node, Pod } from "../../model/objects.ts";
 import { createPodAddresses, type PodAddresses } from "../../model/pod-addresses.ts";
 import { matches } from "../../model/select.ts";
 import type { SelectedPod } from "../../model/selection.ts";
 import type { Settings } from "../../model/settings.ts";
-import { entriesOf, fromShards, type Shard, type Shards, shardwise } from "../../model/shards.ts";
+import { entriesOf, fromShards, pairwise, type Shard, type Shards, shardwise } from "../../model/shards.ts";
 import type { Snapshot } from "../../model/snapshot.ts";
 import { isUnresolved } from "../../model/unresolved.ts";
+import { isAlone } from "../../model/zone.ts";
 import { nothing, type PlannedNorthbound, type Unresolved } from "../plan.ts";
 import { isGuarded } from "./northbound/arrival-guard.ts";
 import { type PodRows, podRowsFor } from "./northbound/pod-rows.ts";
 import { sharedRows } from "./northbound/shared-rows.ts";
 
 export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
-  const podRowsPerShard = lastOf((...of: Parameters<typeof podRowsFor>) => shardwise(podRowsFor(...of)));
+  const podRowsPerShard = lastOf((...of: Parameters<typeof podRowsFor>) =>
+    pairwise<Claims, readonly FoundRow[], Shard<PodRows>>(NO_POD_ROWS, podRowsFor(...of)),
+  );
   const podRows = lastOf((shards: readonly Shard<PodRows>[]) => fromShards(shards));
   const arrivingPerShard = shardwise(arrivingPods);
   const arriving = lastOf((shards: readonly Shard<readonly string[]>[]) => fromShards(shards));
@@ -67,7 +71,9 @@ export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
   return ({ settings, host, held, nodes, namespaces, egressIPs, pods, served }) => {
     const { state, topology } = host.northbound;
     if (state === "off" || !nodes.has(settings.node)) return nothing.northbound;
-    const rows = podRows(podRowsPerShard(settings, held, nodes, topology)(served.claims));
+    // Rows of other nodes matter where there are any: else what one's own writing changes would be worked out again.
+    const found = isAlone(settings.node, nodes, topology) ? NORTHBOUND_OFF.pods : host.northbound.pods;
+    const rows = podRows(podRowsPerShard(settings, held, nodes, topology)(served.claims, found));
     return joined(
       zoneOf(settings, nodes, topology),
       rows,
@@ -80,6 +86,8 @@ export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
     );
   };
 }
+
+const NO_POD_ROWS: Shard<PodRows> = new Map();
 
 const NO_ARRIVALS: PodAddresses = nothing.northbound.arriving;
 
@@ -119,14 +127,17 @@ function unresolvedRows(
 function zonePart(
   { node, northboundOwner: owner }: Settings,
   nodes: ReadonlyMap<string, Node>,
-  { podNetworks }: Topology,
+  topology: Topology,
 ): Pick<PlannedNorthbound, "node" | "owner" | "podNetworks" | "nodes"> {
   const own = nodes.get(node);
-  const alone = [...nodes.values()].filter(({ zone }) => zone === own?.zone).length === 1;
+  // A node that went over to another zone has left this one.
+  const inZone = [...nodes.values()].filter(({ zone }) => zone === own?.zone);
   return {
     node,
     owner,
-    nodes: new Map([...nodes].map(([name, { podSubnets }]) => [name, podSubnets])),
-    podNetworks: alone ? undefined : [...(own?.podSubnets ?? []), ...cidrsOf(podNetworks)],
+    nodes: new Map(inZone.map(({ name, podSubnets }) => [name, podSubnets])),
+    podNetworks: isAlone(node, nodes, topology)
+      ? undefined
+      : [...(own?.podSubnets ?? []), ...cidrsOf(topology.podNetworks)],
   };
 }

@@ -5,13 +5,27 @@ import { byCodeUnit } from "../../model/names.ts";
 import type { Row } from "../../model/northbound.ts";
 import { NAME_KEY } from "../../model/northbound-ids.ts";
 import { podAddressOf } from "../../model/northbound-pod.ts";
+import { isEmpty } from "../../model/shards.ts";
 import type { Plan } from "../../plan/plan.ts";
 import type { Diff } from "../backend.ts";
 import type { RowChange } from "./changes.ts";
 import { compareArriving, compareMembers } from "./members.ts";
-import { giveNodeSnats, takeNodeSnats } from "./node-snats.ts";
+import { giveNodeSnats, restoreNodeSnats, takeNodeSnats } from "./node-snats.ts";
 import { comparePods } from "./pods.ts";
 import { compareShared, goneAmong } from "./shared.ts";
+
+/** Pods are not steered while what keeps pods and nodes out of it is missing: that would take them away from each other. */
+class ExemptionsMissingError extends Error {
+  override readonly name = "ExemptionsMissingError";
+  constructor(missing: readonly Row[]) {
+    const [first] = missing;
+    const others = missing.length > 1 ? ` and ${missing.length - 1} more` : "";
+    super(
+      `waiting for rows that all nodes share: ${first?.table} ${first?.ids[NAME_KEY]} ${first?.columns["match"] ?? ""}${others}; ` +
+        "the agent that has the zone's lock writes them, with its own --cluster-networks",
+    );
+  }
+}
 
 /** The database is not there, or was not read yet. Nothing is written and nothing retired on what was last known. */
 class NorthboundUnreachableError extends Error {
@@ -30,6 +44,7 @@ export function createNorthboundDiff(
   const podChanges = comparePods();
   const memberChanges = compareMembers();
   const arrivingChanges = compareArriving();
+  const restoredSnats = restoreNodeSnats();
   return (plan, facts) => {
     const { northbound: wanted } = plan;
     const { northbound: found } = facts;
@@ -39,7 +54,8 @@ export function createNorthboundDiff(
     if (found.state === "waiting") return NOTHING;
     const left = goneAmong(wanted, found, gone);
     const shared = compareShared(wanted, found, left);
-    const pods = podChanges(plan, facts, shared.complete);
+    const pods = podChanges(plan, facts, shared.missing.length === 0);
+    if (shared.missing.length > 0 && !isEmpty(wanted.pods)) throw new ExemptionsMissingError(shared.missing);
     const members = memberChanges(wanted, found, { ...pods, left, sets: shared.establish });
     const arriving = arrivingChanges(wanted, found, { kept: pods.kept, sets: shared.establish });
     const establish = [
@@ -49,6 +65,7 @@ export function createNorthboundDiff(
       ...arriving.establish,
       ...takeNodeSnats(wanted, found, pods.kept),
       ...giveNodeSnats(wanted, found, pods.establish),
+      ...restoredSnats(wanted, found),
     ];
     const retire = [
       ...shared.retire,

@@ -28,12 +28,12 @@ export function compareShared(
   wanted: PlannedNorthbound,
   found: NorthboundFacts,
   left: readonly string[],
-): Paired & { readonly complete: boolean } {
+): Paired & { readonly missing: readonly Row[] } {
   const paired = pair(wanted.shared, found.shared, sharedPurpose(wanted.owner));
   const establish = paired.establish.filter((change) => change.op !== "update" || isForEgressIPs(change.row));
   const retire = paired.retire.filter((change) => change.op !== "delete" || isForEgressIPs(change.found));
   // Who does not lead waits for the exemptions: without them its pods would reach other pods by way of the egress node.
-  if (!found.leads) return { ...NO_CHANGES, complete: !establish.some(isMissingExemption) };
+  if (!found.leads) return { ...NO_CHANGES, missing: establish.flatMap(missingExemption) };
   const hasOthers = [...found.writers.keys()].some((name) => name !== wanted.node && name !== "");
   // The last one out takes away what all of them shared.
   const stays = wanted.shared.length === 0 && hasOthers;
@@ -45,7 +45,7 @@ export function compareShared(
         (row): RowChange => ({ op: "delete", found: row, why: "gone-node" }),
       ),
     ],
-    complete: true,
+    missing: [],
   };
 }
 
@@ -65,8 +65,8 @@ function sharedPurpose(owner: string): (row: Row) => string {
   };
 }
 
-function isMissingExemption(change: RowChange): boolean {
-  return change.op === "insert" && change.row.table !== "Logical_Router_Static_Route";
+function missingExemption(change: RowChange): readonly Row[] {
+  return change.op === "insert" && change.row.table !== "Logical_Router_Static_Route" ? [change.row] : [];
 }
 
 /** The other feature's set, which the exemptions name too, is made where it is missing, and is that feature's from then on. */

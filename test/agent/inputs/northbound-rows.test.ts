@@ -8,6 +8,8 @@ import { byCodeUnit } from "../../../agent/model/names.ts";
 import type { FoundRow } from "../../../agent/model/northbound.ts";
 import {
   addressSet,
+  NAME_KEY,
+  NODE_IPS,
   NODE_KEY,
   OWNER_KEY,
   OWNER_TYPE,
@@ -71,7 +73,7 @@ function factsOf(rows: PodRows, before: Shards<readonly FoundRow[]> = emptyShard
     pods: Object.fromEntries([...entriesOf(pods)].sort(([a], [b]) => (a < b ? -1 : 1))),
     snats: Object.fromEntries(entriesOf(snats)),
     writers: Object.fromEntries([...rows.writers()].sort(([a], [b]) => byCodeUnit(a, b))),
-    foreign: rows.foreign,
+    foreign: Object.fromEntries([...rows.foreign()].sort(([a], [b]) => byCodeUnit(a, b))),
     shared: [...rows.shared()].map(({ _uuid }) => _uuid as string).sort(byCodeUnit),
     places: [...rows.places()].map((place) => place.join()).sort(byCodeUnit),
   };
@@ -139,6 +141,70 @@ describe("rows by pod address", () => {
     expect(on(before)).toEqual([["GR_node2"]]);
     expect(rows.touch(uuid(1))).toBe(false);
     expect(on(rows.pods(before, () => ["GR_node3"]))).toEqual([["GR_node3"]]);
+  });
+});
+
+describe("whose", () => {
+  const told = { [TYPE_KEY]: OWNER_TYPE, network: "default" };
+  const reference = { ...told, [OWNER_KEY]: REFERENCE_OWNER };
+
+  it.each([
+    ["ours", { ...told, [OWNER_KEY]: "egressip-agent" }, [true, true], [undefined, undefined]],
+    ["the reference's", reference, [false, true], [REFERENCE_OWNER, undefined]],
+    [
+      "the reference's nodes",
+      { ...reference, [NAME_KEY]: NODE_IPS },
+      [false, false],
+      [REFERENCE_OWNER, undefined],
+    ],
+    ["somebody's", { ...told, [OWNER_KEY]: "somebody" }, [false, false], ["somebody", "somebody"]],
+    ["nobody's", told, [false, false], ["", ""]],
+    ["of another network", { ...reference, network: "red" }, [false, false], [undefined, undefined]],
+    [
+      "for something else",
+      { ...reference, [TYPE_KEY]: "EgressService" },
+      [false, false],
+      [undefined, undefined],
+    ],
+  ] as const)("tells a row that is %s, without and with adopting", (_, row, concern, foreign) => {
+    const both = [false, true].map((adopt) => whose({ northboundOwner: "egressip-agent", adopt }));
+    expect(both.map(({ concerns }) => concerns(row))).toEqual(concern);
+    expect(both.map(({ foreignOwner }) => foreignOwner(row))).toEqual(foreign);
+  });
+
+  it("tells rows of other networks from ours also where the owner is the reference's", () => {
+    const same = whose({ northboundOwner: REFERENCE_OWNER, adopt: false });
+    expect([same.concerns(reference), same.concerns({ ...reference, network: "red" })]).toEqual([
+      true,
+      false,
+    ]);
+    expect(same.concerns({ ...reference, [NAME_KEY]: NODE_IPS })).toBe(true);
+  });
+});
+
+describe("rows by which pods leave as their node", () => {
+  const snats = (...rows: readonly Made[]) => {
+    const all = createPodRows(of, true);
+    all.take(
+      "NAT",
+      rows.map((row) => change(undefined, row)),
+    );
+    const found = all.nodeSnats(emptyShards(), new Set(["172.18.0.11"]));
+    return Object.fromEntries(entriesOf(found));
+  };
+  const plain = { ...nat(1, "10.244.1.3"), external_ip: "172.18.0.11", external_ids: {} };
+
+  it("are plain ones with an address of the node; another's for the same address is known to be there", () => {
+    expect(snats(plain)).toEqual({ "10.244.1.3": [uuid(1)] });
+    expect(snats(plain, nat(3, "10.244.1.3", "somebody"))).toEqual({ "10.244.1.3": [uuid(1)] });
+    expect(snats(nat(3, "10.244.1.3", "somebody"))).toEqual({ "10.244.1.3": [] });
+    expect(snats({ ...plain, external_ip: "172.18.0.99" })).toEqual({ "10.244.1.3": [] });
+  });
+
+  it("are not what is ours, of another network, or of many addresses", () => {
+    expect(snats(nat(3, "10.244.1.3"))).toEqual({});
+    expect(snats({ ...plain, external_ids: { network: "red" } })).toEqual({});
+    expect(snats({ ...plain, logical_ip: "10.244.0.0/16" })).toEqual({});
   });
 });
 

@@ -26,7 +26,8 @@ const facts: NorthboundFacts = {
     ]),
   },
   writers: new Map([["node1", 1]]),
-  foreign: 2,
+  foreign: new Map([["somebody", 2]]),
+  theirNodeIps: [6],
   nodeSnats: shardsFrom([["10.244.1.4", ["5f6c1f0e-0000-4000-9000-000000000002"]]]),
 };
 

@@ -85,7 +85,7 @@ describe("names of locks", () => {
 
   it("are ids of the protocol, whatever a node is called", () => {
     for (const name of names)
-      for (const lock of Object.values(locksOf("egressip-agent", name)))
+      for (const lock of ["egressip-agent", "1team"].flatMap((owner) => Object.values(locksOf(owner, name))))
         expect(lock).toMatch(/^[A-Za-z_][A-Za-z0-9_]*$/);
   });
 

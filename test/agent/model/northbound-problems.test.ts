@@ -70,9 +70,20 @@ describe("named are", () => {
     ],
     [
       "rows of OVN-Kubernetes that are left alone",
-      { northbound: { foreign: 3 } },
+      { northbound: { foreign: new Map([["default-network-controller", 3]]) } },
       "3 rows of egress IPs are default-network-controller's: two programs steer the same pods; " +
         "turn egress IPs off there, and start once with --adopt true to take the rows over",
+    ],
+    [
+      "rows of another owner, perhaps of the one that was ours",
+      { northbound: { foreign: new Map([["before", 7]]) }, settings: { adopt: true } },
+      "7 rows of egress IPs are before's and steer the same pods as egressip-agent's; if that was this agent, end it and run " +
+        "uninstall --ovn-owner before on each node first, or go back to --ovn-owner before",
+    ],
+    [
+      "rows that do not say whose they are",
+      { northbound: { foreign: new Map([["", 1]]) } },
+      "1 rows of egress IPs do not say whose they are and steer the same pods as egressip-agent's; remove them",
     ],
     [
       "a node of another zone that nobody can reach",
@@ -97,7 +108,10 @@ describe("not named are", () => {
       { topology: { routers: without("GR_node1") }, objects: [...labNodes(), secondary] },
     ],
     ["a missing management port that nothing needs", { topology: { management: {} } }],
-    ["rows that are adopted", { northbound: { foreign: 3 }, settings: { adopt: true } }],
+    [
+      "rows that are adopted",
+      { northbound: { foreign: new Map([["default-network-controller", 3]]) }, settings: { adopt: true } },
+    ],
     [
       "a node of the own zone without a transit address",
       { objects: [...labNodes({ zone: "all", transit: [] }), primary] },

@@ -88,6 +88,37 @@ describe("contention", () => {
     expect(of.heldFor("iptables")).toBe(5_000);
   });
 
+  it("holds single lines of a backend that can do without them, each as long as its own fight goes on", () => {
+    const { of, pass } = contention();
+    for (let repair = 0; repair < 8; repair++) of.note("northbound", ["insert a"], true);
+    for (let repair = 0; repair < 8; repair++) of.note("northbound", [`insert ${repair}`], true);
+    expect(of.heldLines("northbound")).toEqual(new Set(["insert a"]));
+    expect(of.heldFor("northbound")).toBe(5_000);
+    expect(of.list()).toEqual([{ backend: "northbound", line: "insert a", times: 8 }]);
+    pass(2_000);
+    for (let repair = 0; repair < 8; repair++) of.note("northbound", ["insert b"], true);
+    expect(of.heldLines("northbound")).toEqual(new Set(["insert a", "insert b"]));
+    expect(of.heldFor("northbound")).toBe(3_000);
+    pass(3_000);
+    expect(of.heldLines("northbound")).toEqual(new Set(["insert b"]));
+    for (let repair = 0; repair < 8; repair++) of.note("northbound", ["insert a"], true);
+    pass(2_000);
+    expect([of.heldLines("northbound"), of.heldFor("northbound")]).toEqual([new Set(["insert a"]), 8_000]);
+  });
+
+  it("holds all of it where the fight is over more than a few lines", () => {
+    const { of, pass } = contention();
+    const many = Array.from({ length: 33 }, (_, n) => `insert ${n}`);
+    for (let repair = 0; repair < 8; repair++) of.note("northbound", many.slice(0, 32), true);
+    expect(of.heldLines("northbound")).toEqual(new Set(many.slice(0, 32)));
+    for (let repair = 0; repair < 8; repair++) of.note("northbound", many.slice(32), true);
+    expect(of.heldLines("northbound")).toBe("all");
+    pass(5_000);
+    expect(of.heldLines("northbound")).toEqual(new Set());
+    for (let repair = 0; repair < 8; repair++) of.note("iptables", many);
+    expect(of.heldLines("iptables")).toBe("all");
+  });
+
   it("keeps backends apart that write the same line", () => {
     const { of } = contention();
     for (let repair = 0; repair < 4; repair++) {

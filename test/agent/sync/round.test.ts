@@ -93,6 +93,24 @@ describe("carryOut", () => {
     expect(writes(log)).toEqual(["+a", "+c", "-c"]);
   });
 
+  it("leaves out single lines where a backend can, and retires nothing that stands before it meanwhile", async () => {
+    const run = async (...lines: readonly string[]) => {
+      const log: string[] = [];
+      const without = ({ establish, retire }: Diff<unknown>, held: ReadonlySet<string>) => ({
+        establish: establish.filter((line) => !held.has(String(line))),
+        retire: retire.filter((line) => !held.has(String(line))),
+      });
+      const two = { ...scripted("b", log, { establish: ["+b1", "+b2"], retire: ["-b1", "-b2"] }), without };
+      const backends = [scripted("a", log), two, scripted("c", log)];
+      await carryOut(backends, nothing, bareHost, { ...free, heldLines: () => new Set(lines) });
+      return writes(log).join(" ");
+    };
+    expect(await run("+b1")).toBe("+a +b2 +c -c -b1 -b2");
+    expect(await run("-b2")).toBe("+a +b1 +b2 +c -c -b1");
+    // Who cannot say what it does without a line does everything, as does one of whom none is held.
+    expect(await run("+a", "+c")).toBe("+a +b1 +b2 +c -c -b1 -b2 -a");
+  });
+
   it("takes a diff that throws for that backend's failure, and goes on establishing", async () => {
     const log: string[] = [];
     const broken: AnyBackend = {

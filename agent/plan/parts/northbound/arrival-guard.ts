@@ -5,6 +5,7 @@ import { CLUSTER_ROUTER, type Row, type Topology } from "../../../model/northbou
 import { ARRIVING_PODS, addressSet, type Ids, policyIds } from "../../../model/northbound-ids.ts";
 import { GLOBAL_ZONE, type Node } from "../../../model/objects.ts";
 import type { Settings } from "../../../model/settings.ts";
+import { isAlone } from "../../../model/zone.ts";
 
 /** Below everything that steers pods (102 exempt, 101 EgressService, 100 egress IPs), above what nobody claims. */
 export const GUARD_PRIORITY = 99;
@@ -16,11 +17,11 @@ export const GUARD_PRIORITY = 99;
 export function isGuarded(
   { node, whenUnready }: Settings,
   nodes: ReadonlyMap<string, Node>,
-  { transitPort }: Topology,
+  topology: Topology,
 ): boolean {
   const zone = nodes.get(node)?.zone ?? GLOBAL_ZONE;
-  const alone = [...nodes.values()].filter((other) => other.zone === zone).length === 1;
-  return whenUnready === "drop" && zone !== GLOBAL_ZONE && alone && transitPort !== "";
+  const hasPort = topology.transitPort !== "";
+  return whenUnready === "drop" && zone !== GLOBAL_ZONE && hasPort && isAlone(node, nodes, topology);
 }
 
 /** The set of those that may, and the policy that drops the others: one for each pod network. */

@@ -4,6 +4,7 @@ import {
   ARRIVING_PODS,
   ID_KEY,
   NAME_KEY,
+  NODE_IPS,
   NODE_KEY,
   OWNER_KEY,
   REFERENCE_OWNER,
@@ -36,24 +37,41 @@ export function leaveNorthbound(
   };
   if (!handBack) return leaving;
   const renames = setRenames(owner);
+  // Pods that are held back have nothing that anybody could go on with: the reference drops none.
+  const kept = own.map(
+    ([address, rows]) => [address, rows.filter(({ columns }) => !drops(columns))] as const,
+  );
+  const released = new Set(kept.filter(([, rows]) => rows.length === 0).map(([address]) => address));
+  const shared = found.shared.filter((row) => isTheirs(row, found));
   return {
     ...leaving,
     owner: REFERENCE_OWNER,
-    pods: shardsFrom(own.map(([address, rows]) => [address, rows.map((row) => handOver(row, renames))])),
+    pods: shardsFrom(
+      kept
+        .filter(([address]) => !released.has(address))
+        .map(([address, rows]) => [address, rows.map((row) => handOver(row, renames))]),
+    ),
     // What others still use is theirs as well, and goes with the last of them.
-    shared: others.length > 0 ? [] : found.shared.filter(isTheirs).map((row) => handOver(row, renames)),
+    shared: others.length > 0 ? [] : shared.map((row) => handOver(row, renames)),
     served: withEntries(
       leaving.served,
       ([4, 6] as const).flatMap((family) =>
-        [...entriesOf(found.served[family])].map(([address]) => [address, [address]] as const),
+        [...entriesOf(found.served[family])]
+          .filter(([address]) => !released.has(address))
+          .map(([address]) => [address, [address]] as const),
       ),
     ),
   };
 }
 
-/** What only this agent has goes: nobody would keep it right. */
-function isTheirs({ columns, ids }: FoundRow): boolean {
+/** What only this agent has goes, for nobody would keep it right; and where they have a set of their own, ours beside it. */
+function isTheirs({ columns, ids }: FoundRow, { theirNodeIps }: NorthboundFacts): boolean {
+  if (ids[NAME_KEY] === NODE_IPS) return !theirNodeIps.some((family) => ids["ip-family"] === `v${family}`);
   return columns["priority"] !== GUARD_PRIORITY && ids[NAME_KEY] !== ARRIVING_PODS;
+}
+
+function drops(columns: FoundRow["columns"]): boolean {
+  return columns["action"] === "drop";
 }
 
 /** A pod that is rerouted by this node's own policy is one of its pods: the others have a NAT row alone. */

@@ -3,14 +3,14 @@
 import {
   type Address,
   addressAt,
+  compareAddresses,
   contains,
   type Family,
   familyOf,
   longestPrefix,
-  sortedAddresses,
 } from "../../../model/ip.ts";
 import { perObject } from "../../../model/memo.ts";
-import type { Topology } from "../../../model/northbound.ts";
+import { gatewayRouter, type Topology } from "../../../model/northbound.ts";
 import type { Assignment, EgressIP, Node } from "../../../model/objects.ts";
 import type { Settings } from "../../../model/settings.ts";
 import type { Held } from "../../../model/snapshot.ts";
@@ -20,9 +20,18 @@ export function throughGateway(settings: Settings, primary: boolean): boolean {
   return settings.gatewayMode === "shared" && primary;
 }
 
-export type NextHops = (egressIP: EgressIP, family: Family) => readonly Address[];
+export interface Hop {
+  readonly address: Address;
+  /**
+   * Another node's gateway router in the same database: it gives the egress IP only to pods for which its own agent has written a
+   * NAT row, and the node's address to all others.
+   */
+  readonly router?: string;
+}
 
-/** Next hops of an EgressIP's pods in this zone, one for each of its addresses that can be reached, sorted. */
+export type NextHops = (egressIP: EgressIP, family: Family) => readonly Hop[];
+
+/** Next hops of an EgressIP's pods in this zone, one for each of its addresses that can be reached, sorted by address. */
 export function nextHopsFor(
   settings: Settings,
   held: readonly Held[],
@@ -31,29 +40,34 @@ export function nextHopsFor(
 ): NextHops {
   const zone = nodes.get(settings.node)?.zone;
   const heldHere = new Map(held.map((entry) => [`${entry.egressIP.name} ${entry.address}`, entry]));
-  const hopOf = (egressIP: EgressIP, { node: name, address, family }: Assignment): Address | undefined => {
+  const hopOf = (egressIP: EgressIP, { node: name, address, family }: Assignment): Hop | undefined => {
     const node = nodes.get(name);
     // Never steered to a node nobody knows: what is assigned there is about to be assigned elsewhere.
     if (node === undefined) return undefined;
     const own = name === settings.node;
-    if (!own && node.zone !== zone) return node.transit.find((cidr) => cidr.family === family)?.address;
+    if (!own && node.zone !== zone) return hop(node.transit.find((cidr) => cidr.family === family)?.address);
     const here = heldHere.get(`${egressIP.name} ${address}`);
     if (own && here === undefined) return undefined; // refused, and named as a Problem
     const primary = own ? here?.primary === true : isPrimaryOf(node, address);
-    if (throughGateway(settings, primary)) return topology.gateways.get(name)?.[family];
-    return own ? topology.management[family] : managementOf(node, family);
+    if (!throughGateway(settings, primary))
+      return hop(own ? topology.management[family] : managementOf(node, family));
+    const joined = hop(topology.gateways.get(name)?.[family]);
+    return own || joined === undefined ? joined : { ...joined, router: gatewayRouter(name) };
   };
-  const hopsOf = (egressIP: EgressIP, family: Family) =>
-    sortedAddresses(
-      new Set(
-        egressIP.assignments
-          .filter((assignment) => assignment.family === family)
-          .map((assignment) => hopOf(egressIP, assignment))
-          .filter((hop) => hop !== undefined),
-      ),
-    );
+  const hopsOf = (egressIP: EgressIP, family: Family): readonly Hop[] => {
+    const found = new Map<Address, Hop>();
+    for (const assignment of egressIP.assignments) {
+      const one = assignment.family === family ? hopOf(egressIP, assignment) : undefined;
+      if (one !== undefined) found.set(one.address, one);
+    }
+    return [...found.values()].sort((a, b) => compareAddresses(a.address, b.address));
+  };
   const remembered = perObject((egressIP: EgressIP) => ({ 4: hopsOf(egressIP, 4), 6: hopsOf(egressIP, 6) }));
   return (egressIP, family) => remembered(egressIP)[family];
+}
+
+function hop(address: Address | undefined): Hop | undefined {
+  return address === undefined ? undefined : { address };
 }
 
 /** The second address of its pods' network (reference 0.4): its own port is not asked for, there is one row a pod among them. */

@@ -2,7 +2,13 @@
 // Reference B.4.1 (templates T-RR and T-NAT) and the decision tables B.4.3 and B.4.4.
 import type { Claims } from "../../../model/address-index.ts";
 import { type Address, type Family, familyOf } from "../../../model/ip.ts";
-import { CLUSTER_ROUTER, gatewayRouter, type Row, type Topology } from "../../../model/northbound.ts";
+import {
+  CLUSTER_ROUTER,
+  type FoundRow,
+  gatewayRouter,
+  type Row,
+  type Topology,
+} from "../../../model/northbound.ts";
 import { type Ids, natIds, podRowName, policyIds } from "../../../model/northbound-ids.ts";
 import { REROUTE_PRIORITY } from "../../../model/northbound-pod.ts";
 import type { EgressIP, Node } from "../../../model/objects.ts";
@@ -21,16 +27,21 @@ export function podRowsFor(
   held: readonly Held[],
   nodes: ReadonlyMap<string, Node>,
   topology: Topology,
-): (shard: Shard<Claims>) => Shard<PodRows> {
+): (claims: Shard<Claims>, found: Shard<readonly FoundRow[]>) => Shard<PodRows> {
   const ids: Ids = { owner: settings.northboundOwner, node: settings.node };
   const zone = nodes.get(settings.node)?.zone;
   const hopsOf = nextHopsFor(settings, held, nodes, topology);
   const gateway = gatewayRouter(settings.node);
   const heldOf = heldByName(held);
 
-  const policyOf = (address: Address, family: Family, { pod, by }: SelectedPod): Row | undefined => {
+  const policyOf = (
+    address: Address,
+    family: Family,
+    { pod, by }: SelectedPod,
+    found: readonly FoundRow[],
+  ): Row | undefined => {
     if (!topology.routers.has(CLUSTER_ROUTER)) return undefined;
-    const hops = pod.node === settings.node ? hopsOf(by, family) : arrivalOf(family, by, pod.node);
+    const hops = pod.node === settings.node ? readyHops(by, family, found) : arrivalOf(family, by, pod.node);
     if (hops === undefined || (hops.length === 0 && settings.whenUnready === "node-ip")) return undefined;
     return {
       table: "Logical_Router_Policy",
@@ -46,6 +57,14 @@ export function podRowsFor(
       ids: policyIds(ids, REROUTE_PRIORITY, podRowName(by.name, pod), `ip${family}`),
     };
   };
+  /** Not to a gateway router that has no NAT row for this address: the pod would leave with that node's address. */
+  const readyHops = (by: EgressIP, family: Family, found: readonly FoundRow[]): readonly Address[] =>
+    hopsOf(by, family)
+      .filter(
+        ({ router }) =>
+          router === undefined || found.some(({ table, on }) => table === "NAT" && on.includes(router)),
+      )
+      .map(({ address }) => address);
   /**
    * A pod of another zone arrives by the transit switch; what leaves through this kernel has to be led to it (B.4.4), and what
    * was sent here and cannot be given has nowhere to go. In the own zone the agent of the pod's node writes the policy, for both
@@ -79,19 +98,20 @@ export function podRowsFor(
       ids: natIds(ids, podRowName(by.name, pod), `ip${family}`),
     };
   };
-  return (shard) => {
+  return (shard, found) => {
     const rows = new Map<Address, PodRows>();
     for (const [address, claims] of shard) {
       const first = claims[0] as SelectedPod;
       const family = familyOf(address);
-      const own = [policyOf(address, family, first), natOf(address, family, first)].filter(
-        (row) => row !== undefined,
-      );
+      const policy = policyOf(address, family, first, found.get(address) ?? NO_ROWS);
+      const own = [policy, natOf(address, family, first)].filter((row) => row !== undefined);
       if (own.length > 0) rows.set(address, own);
     }
     return rows;
   };
 }
+
+const NO_ROWS: readonly FoundRow[] = [];
 
 /** What is held here by `NAME FAMILY`: one object has one address of a family on a node (reference A.1). */
 function heldByName(held: readonly Held[]): ReadonlyMap<string, Held> {

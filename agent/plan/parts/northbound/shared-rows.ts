@@ -1,6 +1,6 @@
 // The rows that all nodes of a zone share: who is exempt from rerouting, how replies are told, the sets these rows name. Pure.
 // Reference B.3, S1 to S8. What it leaves wrong is right here (J.3): one row for each pair of cluster networks.
-import { type Address, compareAddresses, type Family, formatPrefix } from "../../../model/ip.ts";
+import { type Address, compareAddresses, type Family, familyOf, formatPrefix } from "../../../model/ip.ts";
 import { byCodeUnit } from "../../../model/names.ts";
 import {
   CLUSTER_ROUTER,
@@ -20,6 +20,7 @@ import {
 } from "../../../model/northbound-ids.ts";
 import { GLOBAL_ZONE, type Node } from "../../../model/objects.ts";
 import type { Settings } from "../../../model/settings.ts";
+import { isAlone } from "../../../model/zone.ts";
 import { arrivalGuard, isGuarded } from "./arrival-guard.ts";
 
 const EXEMPT_PRIORITY = 102;
@@ -61,16 +62,18 @@ function setRows(ids: Ids, family: Family, nodes: ReadonlyMap<string, Node>): re
     columns: { name, ...(addresses === undefined ? {} : { addresses }) },
     ids: own,
   });
-  const nodeAddresses = new Set(
-    [...nodes.values()].flatMap(({ hostCidrs }) =>
-      hostCidrs.filter((cidr) => cidr.family === family).map(({ address }) => address),
-    ),
-  );
+  const nodeAddresses = new Set([...nodes.values()].flatMap((node) => addressesOf(node, family)));
   return [
     row(addressSet(ids.owner, "node-ips", family), [...nodeAddresses].sort(compareAddresses)),
     row(addressSet(ids.owner, "egressip-served-pods", family)),
     row(egressServiceSet(family)),
   ];
+}
+
+/** A node that does not say its addresses has the ones that Kubernetes knows it by (known-faults BL-18). */
+function addressesOf({ hostCidrs, internalAddresses }: Node, family: Family): readonly Address[] {
+  const own = hostCidrs.length > 0 ? hostCidrs.map(({ address }) => address) : internalAddresses;
+  return own.filter((address) => familyOf(address) === family);
 }
 
 /** S1 to S3: pods to pods, to the join network, and to nodes. */
@@ -162,7 +165,7 @@ function arrivalRoutes(
 ): readonly Row[] {
   const zone = nodes.get(settings.node)?.zone ?? GLOBAL_ZONE;
   const gateway = topology.gateways.get(settings.node)?.[family];
-  if (zone === GLOBAL_ZONE || gateway === undefined) return [];
+  if (zone === GLOBAL_ZONE || gateway === undefined || !isAlone(settings.node, nodes, topology)) return [];
   return (
     settings.clusterNetworks
       // One that somebody else made is as good, or a Problem: two of the same prefix would share the packets.

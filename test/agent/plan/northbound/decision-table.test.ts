@@ -2,7 +2,7 @@
 // B.4.4 for others), in both families, with a database for each node and with one for all; and the same in local gateway mode.
 import { describe, expect, it } from "vitest";
 import type { Family } from "../../../../agent/model/ip.ts";
-import { factsOf, type Layout, labNodes, planOf } from "../../../support/northbound-scene.ts";
+import { factsOf, type Layout, labNodes, planOf, withNats } from "../../../support/northbound-scene.ts";
 import { egressIP, namespace, pod } from "../../make.ts";
 
 const egressIPs = {
@@ -75,7 +75,7 @@ describe("each cell", () => {
           egressIP("prod", { at: { [address]: egressNode } }),
           pod("shop/web", [pods[podNode][4], pods[podNode][6]], { node: podNode }),
         ],
-        factsOf("node1", layout),
+        withNats(factsOf("node1", layout), [own]),
         { gatewayMode },
       );
       const expected = [
@@ -99,7 +99,7 @@ function rows(at: Readonly<Record<string, string>>, layout: Layout = "zones") {
       pod("shop/here", ["10.244.1.3", "fd00:10:244:1::3"]),
       pod("shop/there", ["10.244.2.3", "fd00:10:244:2::3"], { node: "node2" }),
     ],
-    factsOf("node1", layout),
+    withNats(factsOf("node1", layout), ["10.244.1.3", "fd00:10:244:1::3"]),
   ).text.split("\n");
 }
 

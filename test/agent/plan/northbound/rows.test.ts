@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { Row } from "../../../../agent/model/northbound.ts";
 import type { Settings } from "../../../../agent/model/settings.ts";
-import { factsOf, labNode, labNodes, planOf } from "../../../support/northbound-scene.ts";
+import { factsOf, labNode, labNodes, planOf, withNats } from "../../../support/northbound-scene.ts";
 import { cidr, egressIP, namespace, pod } from "../../make.ts";
 
 const web = pod("shop/web", ["10.244.1.3"]);
@@ -31,8 +31,24 @@ describe("the way to another node of the own zone", () => {
     ],
   ])("%s", (_, of, address, hop) => {
     const nodes = [labNode("node1", { zone: "all" }), labNode("node2", { zone: "all", ...of })];
-    const { text } = planOf([...nodes, shop, at(address, "node2"), web], factsOf("node1", "central"));
+    const facts = withNats(factsOf("node1", "central"), ["10.244.1.3"]);
+    const { text } = planOf([...nodes, shop, at(address, "node2"), web], facts);
     expect(text).toBe(`policy 10.244.1.3 ${hop}\nserved 10.244.1.3`);
+  });
+});
+
+describe("the way to another node's gateway router in the same database", () => {
+  const nodes = [labNode("node1", { zone: "all" }), labNode("node2", { zone: "all" })];
+  const all = [...nodes, shop, at("172.18.0.51", "node2"), web];
+  it("is not taken before that node's agent has written the NAT row: it would give the node's address", () => {
+    const { text } = planOf(all, factsOf("node1", "central"));
+    expect(text).toBe("policy 10.244.1.3 drop\nserved 10.244.1.3");
+    expect(planOf(all, withNats(factsOf("node1", "central"), ["10.244.1.4"])).text).toBe(text);
+    expect(planOf(all, withNats(factsOf("node1", "central"), ["10.244.1.3"], ["node3"])).text).toBe(text);
+  });
+  it("is not asked for where the egress IP leaves through that node's kernel", () => {
+    const { text } = planOf(all, factsOf("node1", "central"), { gatewayMode: "local" });
+    expect(text).toBe("policy 10.244.1.3 10.244.2.2\nserved 10.244.1.3");
   });
 });
 

@@ -1,0 +1,36 @@
+// When a change has to be followed by OVN's flows before the kernel's part is taken down: when pods were led here and are no more.
+import { describe, expect, it } from "vitest";
+import type { FoundRow, Row } from "../../../../agent/model/northbound.ts";
+import type { RowChange } from "../../../../agent/sync/northbound/changes.ts";
+import { leavesKernel } from "../../../../agent/sync/northbound/flows.ts";
+
+const kernel = { 4: "10.244.1.2", 6: "fd00:10:244:1::2" };
+const policy = (...nexthops: readonly string[]): Row => ({
+  table: "Logical_Router_Policy",
+  on: ["ovn_cluster_router"],
+  columns: { priority: 100, nexthops },
+  ids: {},
+});
+const found = (row: Row): FoundRow => ({ ...row, uuid: "p" });
+const update = (from: Row, to: Row): RowChange => ({ op: "update", row: to, found: found(from) });
+const gone = (row: Row): RowChange => ({ op: "delete", found: found(row), why: "unwanted" });
+
+describe("a change leaves this host's kernel", () => {
+  it.each<[string, RowChange, boolean]>([
+    ["a policy that led here goes", gone(policy(kernel[4])), true],
+    ["of IPv6", gone(policy(kernel[6])), true],
+    ["it leads elsewhere from now on", update(policy(kernel[4]), policy("100.88.0.3")), true],
+    ["it led here among others", update(policy(kernel[4], "100.88.0.3"), policy("100.88.0.3")), true],
+    [
+      "it leads here as before, and elsewhere too",
+      update(policy(kernel[4]), policy(kernel[4], "100.88.0.3")),
+      false,
+    ],
+    ["it led elsewhere", gone(policy("100.64.0.2")), false],
+    ["it begins to lead here", { op: "insert", row: policy(kernel[4]) }, false],
+    ["it held back", gone(policy()), false],
+  ])("%s", (_, change, leaves) => {
+    expect(leavesKernel([change], kernel)).toBe(leaves);
+    expect(leavesKernel([{ op: "insert", row: policy() }, change], kernel)).toBe(leaves);
+  });
+});
