@@ -236,14 +236,14 @@ describe("plan over recorded facts", () => {
     expect(await plan("settled.facts")).toEqual({ status: 0, stdout: "nothing to do\n", stderr: "" });
   });
 
-  it("prints steps and problems as JSON", async () => {
+  it("prints steps, problems and failures as JSON", async () => {
     const { status, stdout } = await plan("bare.facts", "-o", "json");
     expect(status).toBe(2);
     const value = JSON.parse(stdout) as {
       steps: { backend: string; phase: string; lines: string[] }[];
       problems: unknown[];
     };
-    expect(Object.keys(value)).toEqual(["steps", "problems"]);
+    expect(Object.keys(value)).toEqual(["steps", "problems", "failures"]);
     expect(value.problems).toEqual([]);
     for (const step of value.steps) {
       expect(Object.keys(step)).toEqual(["backend", "phase", "lines"]);
@@ -253,6 +253,7 @@ describe("plan over recorded facts", () => {
     expect(JSON.parse((await plan("settled.facts", "-o", "json")).stdout)).toEqual({
       steps: [],
       problems: [],
+      failures: [],
     });
   });
 
