@@ -93,16 +93,17 @@ export function connectNorthbound(
   if (northbound === undefined) return OFF;
   const { endpoints, tls } = northbound;
   const locks = locksOf(settings.northboundOwner, settings.node);
+  const followed = northboundTables(settings);
   const session = connectOvsdb({
     endpoints,
     database: "OVN_Northbound",
-    tables: northboundTables(settings),
+    tables: followed,
     locks: writes ? [locks.node, locks.zone] : [],
     syncTimeoutMs: SYNC_MS,
     ...deadlines,
     ...(tls === undefined ? {} : { tls: { keyFile: tls.key, certFile: tls.certificate, caFile: tls.ca } }),
   });
-  const tables = northboundTables(settings).map(({ name }) => session.replica.table(name));
+  const tables = followed.map(({ name }) => session.replica.table(name));
   const behind = () => session.reconnect(new ConnectionError("the server does not tell of all changes"));
   const input = openNorthbound(session, settings, {
     locks,

@@ -21,7 +21,7 @@ import {
 } from "../model/northbound-schema.ts";
 import type { Settings } from "../model/settings.ts";
 import { createParents } from "./northbound/parents.ts";
-import { createPodRows, isPodTable } from "./northbound/pod-rows.ts";
+import { followRows, isPodTable } from "./northbound/pod-rows.ts";
 import { createMembers, sharedRows, theirNodeIps, touchesShared } from "./northbound/shared.ts";
 import { describeTopology, topologyOf, touchesTopology } from "./northbound/topology.ts";
 import { whose } from "./northbound/whose.ts";
@@ -75,7 +75,7 @@ export function openNorthbound(
 ): NorthboundInput {
   const { replica } = session;
   const of = whose(settings);
-  const rows = createPodRows(of, settings.snatPerPod);
+  const rows = followRows(of, settings.snatPerPod);
   const readServed = createMembers(replica, settings, "egressip-served-pods");
   const readArriving = createMembers(replica, settings, ARRIVING_PODS);
   /** Who writes nothing has no locks, and works out what one that has them would write. */

@@ -18,7 +18,7 @@ export function isPodTable(name: string): name is PodTable {
   return name === "Logical_Router_Policy" || name === "NAT";
 }
 
-export interface PodRows {
+export interface FollowedRows {
   /** Says whether rows are among them that are the whole zone's. */
   take(table: PodTable, changes: readonly RowChange[]): boolean;
   /** The row stands under other parents than it did. Says whether it is the whole zone's. */
@@ -50,7 +50,7 @@ type Entry =
   | { readonly kind: "foreign"; readonly owner: string; readonly row?: NatRow };
 type PodEntry = Extract<Entry, { kind: "pod" }>;
 
-export function createPodRows(of: Whose, snatPerPod: boolean): PodRows {
+export function followRows(of: Whose, snatPerPod: boolean): FollowedRows {
   const entries = new Map<string, Entry>();
   const byAddress = new Map<string, readonly PodEntry[]>();
   const snats = new Map<string, readonly NatRow[]>();

@@ -29,7 +29,7 @@ export function touchesShared({ tables }: Changes): boolean {
       after === undefined ||
       before.external_ids !== after.external_ids ||
       before.name !== after.name ||
-      !isServed(after.external_ids),
+      !hasMembersApart(after.external_ids),
   );
 }
 
@@ -68,7 +68,7 @@ export function sharedRows(
   for (const row of replica.table(AddressSet).rows.values()) {
     const { external_ids, name, addresses } = row;
     if (!concern(row) && !of.isOurSet(name)) continue;
-    add("Address_Set", row, [], isServed(external_ids) ? { name } : { name, addresses });
+    add("Address_Set", row, [], hasMembersApart(external_ids) ? { name } : { name, addresses });
   }
   // Policies come in the order in which they were last changed, which means nothing.
   return rows.sort((a, b) => (a.table === b.table ? (a.uuid < b.uuid ? -1 : 1) : a.table < b.table ? -1 : 1));
@@ -85,7 +85,7 @@ export function theirNodeIps(
 }
 
 /** Members of the sets that all nodes write to are facts of their own. */
-function isServed(ids: RowIds): boolean {
+function hasMembersApart(ids: RowIds): boolean {
   return ids[NAME_KEY] !== NODE_IPS;
 }
 

@@ -1,7 +1,7 @@
 // Rows kept by pod address: whatever comes in whatever order, the facts are those of who sees the end of it at once.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createPodRows, type PodRows } from "../../../agent/inputs/northbound/pod-rows.ts";
+import { followRows, type FollowedRows } from "../../../agent/inputs/northbound/pod-rows.ts";
 import { createMembers, sharedRows, touchesShared } from "../../../agent/inputs/northbound/shared.ts";
 import { whose } from "../../../agent/inputs/northbound/whose.ts";
 import { byCodeUnit } from "../../../agent/model/names.ts";
@@ -65,7 +65,7 @@ const change = (before: Made | undefined, after: Made | undefined) =>
   ({ uuid: (after ?? before)?._uuid, before, after }) as unknown as RowChange;
 
 /** All that can be asked of it, in one value. */
-function factsOf(rows: PodRows, before: Shards<readonly FoundRow[]> = emptyShards()) {
+function factsOf(rows: FollowedRows, before: Shards<readonly FoundRow[]> = emptyShards()) {
   rows.touchNodeSnats();
   const pods = rows.pods(before, nowhere);
   const snats = rows.nodeSnats(emptyShards(), new Set(["172.18.0.11"]));
@@ -99,7 +99,7 @@ describe("rows by pod address", () => {
   it("are the same after any history as after its end alone", () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(made, fc.boolean()), { maxLength: 40 }), (history) => {
-        const rows = createPodRows(of, true);
+        const rows = followRows(of, true);
         const end = new Map<string, Made>();
         let pods = emptyShards<readonly FoundRow[]>();
         for (const [row, isGone] of history) {
@@ -111,7 +111,7 @@ describe("rows by pod address", () => {
           else end.set(row._uuid, after);
           pods = rows.pods(pods, nowhere);
         }
-        const anew = createPodRows(of, true);
+        const anew = followRows(of, true);
         for (const row of [...end.values()].reverse()) anew.take(tableOf(row), [change(undefined, row)]);
         expect(factsOf(rows, pods)).toEqual(factsOf(anew));
       }),
@@ -119,7 +119,7 @@ describe("rows by pod address", () => {
   });
 
   it("keep the lists of addresses that nothing happened to", () => {
-    const rows = createPodRows(of, false);
+    const rows = followRows(of, false);
     rows.take("Logical_Router_Policy", [
       change(undefined, policy(0, "10.244.1.3")),
       change(undefined, policy(2, "10.244.1.4")),
@@ -134,7 +134,7 @@ describe("rows by pod address", () => {
   });
 
   it("stand where they were seen, and else where they belong", () => {
-    const rows = createPodRows(of, false);
+    const rows = followRows(of, false);
     rows.take("NAT", [change(undefined, nat(1, "10.244.1.4", "egressip-agent", "node2"))]);
     const on = (pods: Shards<readonly FoundRow[]>) => [...entriesOf(pods)].map(([, [row]]) => row?.on);
     const before = rows.pods(emptyShards(), nowhere);
@@ -184,7 +184,7 @@ describe("whose", () => {
 
 describe("rows by which pods leave as their node", () => {
   const snats = (...rows: readonly Made[]) => {
-    const all = createPodRows(of, true);
+    const all = followRows(of, true);
     all.take(
       "NAT",
       rows.map((row) => change(undefined, row)),
