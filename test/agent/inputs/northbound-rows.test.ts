@@ -1,7 +1,7 @@
 // Rows kept by pod address: whatever comes in whatever order, the facts are those of who sees the end of it at once.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { followRows, type FollowedRows } from "../../../agent/inputs/northbound/pod-rows.ts";
+import { type FollowedRows, followRows } from "../../../agent/inputs/northbound/pod-rows.ts";
 import { createMembers, sharedRows, touchesShared } from "../../../agent/inputs/northbound/shared.ts";
 import { whose } from "../../../agent/inputs/northbound/whose.ts";
 import { byCodeUnit } from "../../../agent/model/names.ts";
