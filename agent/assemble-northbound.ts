@@ -140,6 +140,7 @@ export function connectNorthbound(
         if (isSeen(results)) await flowsFollow(session, results, flowsMs);
         else behind();
       },
+      read: () => input.read(false),
       gone: createGoneNodes(() => performance.now()),
     },
     close: async () => {

@@ -58,7 +58,10 @@ export function createLoop(parts: LoopParts): Loop {
       const start = performance.now();
       // Both to their end: a reading of the host that goes on behind a failed round would end in the middle of the next.
       const [readObjects, readHost] = await Promise.allSettled([
-        parts.readObjects(allObjects),
+        parts.readObjects(allObjects).then((read) => {
+          build.prepare(parts.settings, read);
+          return read;
+        }),
         parts.readHost(dirty),
       ]);
       if (readObjects.status === "rejected") throw readObjects.reason;

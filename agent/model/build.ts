@@ -24,7 +24,11 @@ export interface Objects {
   readonly problems: readonly Problem[];
 }
 
-export type Build = (settings: Settings, objects: Objects, host: HostFacts) => Snapshot;
+export interface Build {
+  (settings: Settings, objects: Objects, host: HostFacts): Snapshot;
+  /** Works out what needs no host, while that is still being read; changes nothing that comes out. */
+  prepare(settings: Settings, objects: Objects): void;
+}
 
 export function createBuild(): Build {
   const orderOf = lastOf((egressIPs: Objects["egressIPs"]) =>
@@ -43,13 +47,16 @@ export function createBuild(): Build {
   const neighboursOf = lastOf(neighbourProblems);
   const northboundOf = lastOf(northboundProblems);
   let index: AddressIndex = NO_ADDRESSES;
-  return (settings, objects, host) => {
+  const selected = ({ node }: Settings, { egressIPs, namespaces, nodes, pods }: Objects): AddressIndex => {
+    index = indexAddresses(index, selectOf(node, orderOf(egressIPs), namespaces, nodes)(pods));
+    return index;
+  };
+  const build = (settings: Settings, objects: Objects, host: HostFacts): Snapshot => {
     const layout = layoutFor(settings.markMask);
     if (layout === undefined) throw new Error(`mark mask ${settings.markMask} cannot be cut`);
     const { network, sysctls, record } = host;
     const egressIPs = orderOf(objects.egressIPs);
-    const select = selectOf(settings.node, egressIPs, objects.namespaces, objects.nodes);
-    index = indexAddresses(index, select(objects.pods));
+    selected(settings, objects);
     const programmed = marksOf(host.iptables);
     const { nodes } = objects;
     const known = holdOf(settings, layout, egressIPs, nodes, network, sysctls, record, programmed);
@@ -91,6 +98,9 @@ export function createBuild(): Build {
       ]),
     });
   };
+  return Object.assign(build, {
+    prepare: (settings: Settings, objects: Objects) => void selected(settings, objects),
+  });
 }
 
 /** The value of the last call when this one is equal: the sets change with each pod, the marks in them hardly ever. */

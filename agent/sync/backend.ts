@@ -37,6 +37,8 @@ export interface Backend<C> {
   print(changes: readonly C[]): readonly string[];
   /** The facts as they are once the changes are done. */
   predict(facts: HostFacts, changes: readonly C[]): HostFacts;
+  /** The facts as they are, where what was written is known with the answer to it: asked instead of predicting. Never rejects. */
+  reread?(facts: HostFacts): Promise<HostFacts>;
   /** The facts with parts that equal the plan's replaced by the plan's own objects, which later comparisons skip. */
   settle?(plan: Plan, facts: HostFacts): HostFacts;
   /** Carries the changes out; `lines` is what print made of them. Throws what lib/ throws. */

@@ -1,6 +1,7 @@
 // Rows of OVN's northbound database: pods are led to a node that has their egress IP, and its gateway router gives it.
 // In: plan, facts. Out: one transaction to establish, one to retire. Last of all to establish and first to retire: a pod is led
 // to this host's kernel when that is ready for it, and away again before anything is taken down there.
+import type { HostFacts } from "../model/facts.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
 import type { RowChange } from "./northbound/changes.ts";
@@ -13,6 +14,7 @@ import { goneAmong } from "./northbound/shared.ts";
 import type { Tools } from "./tools.ts";
 
 export function northbound(tools: Pick<Tools, "northbound">): Backend<RowChange> {
+  const { read } = tools.northbound;
   const gone: GoneNodes = (absent) => tools.northbound.gone(absent);
   return {
     name: "northbound",
@@ -27,6 +29,9 @@ export function northbound(tools: Pick<Tools, "northbound">): Backend<RowChange>
       ...facts,
       northbound: predictNorthbound(facts.northbound, changes),
     }),
+    ...(read === undefined
+      ? {}
+      : { reread: async (facts: HostFacts) => ({ ...facts, northbound: await read() }) }),
     apply: (changes) => tools.northbound.commit(changes),
   };
 }

@@ -74,11 +74,12 @@ export async function carryOut(
     });
     for (const [index, { backend, changes }] of acting.entries()) {
       // Worked out while the tools are at it; thrown away when they fail.
-      const after = backend.predict(facts, changes);
+      const isTold = options.write && backend.reread !== undefined;
+      const after = isTold ? facts : backend.predict(facts, changes);
       const predicted = backend.settle?.(plan, after) ?? after;
       const error = await running[index];
-      if (error === undefined) facts = predicted;
-      else failures.push({ backend: backend.name, phase, error });
+      if (error !== undefined) failures.push({ backend: backend.name, phase, error });
+      else facts = isTold ? ((await backend.reread?.(facts)) ?? predicted) : predicted;
     }
   };
   /** The diff but for what is held of it. */

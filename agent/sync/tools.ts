@@ -4,6 +4,7 @@ import type { Netlink } from "../../lib/netlink/index.ts";
 import type { Nft } from "../../lib/nftables/index.ts";
 import type { Ipset, Iptables } from "../../lib/node-iptables/index.ts";
 import type { IntentRecord } from "../model/facts.ts";
+import type { NorthboundFacts } from "../model/northbound.ts";
 import type { Announcer } from "./announcer.ts";
 import type { RowChange } from "./northbound/changes.ts";
 
@@ -17,6 +18,8 @@ export interface Tools {
   readonly northbound: {
     /** All of it or nothing, in one transaction. Throws what the session throws. */
     commit(changes: readonly RowChange[]): Promise<void>;
+    /** The facts as they are now; missing where nothing follows the database. */
+    read?(): Promise<NorthboundFacts>;
     /** Which of these, who wrote rows and have no Node object now, have been away long enough for their rows to be taken away. */
     gone(absent: readonly string[]): readonly string[];
   };
