@@ -162,6 +162,48 @@ export function openNorthbound(
 
   let begun: Promise<void> | undefined;
   let version = 0;
+  const readNow = async (anew: boolean): Promise<NorthboundFacts> => {
+    begun ??= begin();
+    await begun;
+    // While the server looks for the parents, rows are made as if all stood where they belong.
+    const asking =
+      session.state === "current" && (anew || !parents.known) ? askParents(parents.known) : undefined;
+    const early = rows.pods(facts.pods, parents.standsOn);
+    await asking;
+    ({ version } = replica);
+    const topology = touchedTopology
+      ? keepEqual(facts.topology, topologyOf(session, settings), describeTopology)
+      : facts.topology;
+    if (topology !== facts.topology) rows.touchNodeSnats();
+    const outside = new Set(Object.values(topology.outside.get(settings.node) ?? {}));
+    // First: what it finds of others' is counted below.
+    const shared = touchedShared ? readShared() : facts.shared;
+    const foreign = new Map(rows.foreign());
+    for (const owner of foreignQos) foreign.set(owner, (foreign.get(owner) ?? 0) + 1);
+    const next: NorthboundFacts = {
+      state: stateNow(),
+      leads: holds(locks.zone),
+      topology,
+      pods: rows.pods(early, parents.standsOn),
+      served: touchedMembers ? readServed(facts.served) : facts.served,
+      arriving: touchedMembers ? readArriving(facts.arriving) : facts.arriving,
+      shared,
+      writers: rows.writers(),
+      foreign: keepEqual(facts.foreign, foreign, describeCounts),
+      theirNodeIps: touchedShared
+        ? keepEqual(facts.theirNodeIps, theirNodeIps(replica, settings), String)
+        : facts.theirNodeIps,
+      nodeSnats: rows.nodeSnats(facts.nodeSnats, outside),
+    };
+    touchedShared = false;
+    touchedMembers = false;
+    touchedTopology = false;
+    if ((Object.keys(next) as (keyof NorthboundFacts)[]).some((key) => next[key] !== facts[key]))
+      facts = Object.freeze(next);
+    return facts;
+  };
+
+  let last: Promise<NorthboundFacts> = Promise.resolve(facts);
   return {
     known: () => facts,
     get version() {
@@ -170,41 +212,10 @@ export function openNorthbound(
     get state() {
       return stateNow();
     },
-    read: async (anew) => {
-      begun ??= begin();
-      await begun;
-      if (session.state === "current" && (anew || !parents.known)) await askParents(parents.known);
-      ({ version } = replica);
-      const topology = touchedTopology
-        ? keepEqual(facts.topology, topologyOf(session, settings), describeTopology)
-        : facts.topology;
-      if (topology !== facts.topology) rows.touchNodeSnats();
-      const outside = new Set(Object.values(topology.outside.get(settings.node) ?? {}));
-      // First: what it finds of others' is counted below.
-      const shared = touchedShared ? readShared() : facts.shared;
-      const foreign = new Map(rows.foreign());
-      for (const owner of foreignQos) foreign.set(owner, (foreign.get(owner) ?? 0) + 1);
-      const next: NorthboundFacts = {
-        state: stateNow(),
-        leads: holds(locks.zone),
-        topology,
-        pods: rows.pods(facts.pods, parents.standsOn),
-        served: touchedMembers ? readServed(facts.served) : facts.served,
-        arriving: touchedMembers ? readArriving(facts.arriving) : facts.arriving,
-        shared,
-        writers: rows.writers(),
-        foreign: keepEqual(facts.foreign, foreign, describeCounts),
-        theirNodeIps: touchedShared
-          ? keepEqual(facts.theirNodeIps, theirNodeIps(replica, settings), String)
-          : facts.theirNodeIps,
-        nodeSnats: rows.nodeSnats(facts.nodeSnats, outside),
-      };
-      touchedShared = false;
-      touchedMembers = false;
-      touchedTopology = false;
-      if ((Object.keys(next) as (keyof NorthboundFacts)[]).some((key) => next[key] !== facts[key]))
-        facts = Object.freeze(next);
-      return facts;
+    // One after the other: what one takes as touched, another would not see.
+    read: (anew) => {
+      last = last.then(() => readNow(anew));
+      return last;
     },
     close: () => {
       for (const end of stop) end();

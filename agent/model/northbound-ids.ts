@@ -21,9 +21,11 @@ export interface Ids {
   readonly node?: string;
 }
 
-function writtenBy({ owner, node }: Ids): Readonly<Record<string, string>> {
-  const ids = { [OWNER_KEY]: owner, [TYPE_KEY]: OWNER_TYPE };
-  return node === undefined ? ids : { ...ids, [NODE_KEY]: node };
+/** A new object, to be filled: there is one for each row, and a copy of each costs as much as the row. */
+function writtenBy({ owner, node }: Ids): Record<string, string> {
+  const ids: Record<string, string> = { [OWNER_KEY]: owner, [TYPE_KEY]: OWNER_TYPE };
+  if (node !== undefined) ids[NODE_KEY] = node;
+  return ids;
 }
 
 /** Ids of a policy or QoS row: the latter are built as if they were policies (quirk of the reference, part of the contract). */
@@ -33,24 +35,22 @@ export function policyIds(
   name: string,
   family: IpFamily,
 ): Readonly<Record<string, string>> {
-  return {
-    ...writtenBy(of),
-    [ID_KEY]: [of.owner, OWNER_TYPE, priority, name, family, NETWORK].join(":"),
-    [NAME_KEY]: name,
-    "ip-family": family,
-    network: NETWORK,
-    priority: String(priority),
-  };
+  const ids: Record<string, string> = writtenBy(of);
+  ids[ID_KEY] = `${of.owner}:${OWNER_TYPE}:${priority}:${name}:${family}:${NETWORK}`;
+  ids[NAME_KEY] = name;
+  ids["ip-family"] = family;
+  ids["network"] = NETWORK;
+  ids["priority"] = String(priority);
+  return ids;
 }
 
 /** NAT rows carry no network. */
 export function natIds(of: Ids, name: string, family: IpFamily): Readonly<Record<string, string>> {
-  return {
-    ...writtenBy(of),
-    [ID_KEY]: [of.owner, OWNER_TYPE, name, family].join(":"),
-    [NAME_KEY]: name,
-    "ip-family": family,
-  };
+  const ids: Record<string, string> = writtenBy(of);
+  ids[ID_KEY] = `${of.owner}:${OWNER_TYPE}:${name}:${family}`;
+  ids[NAME_KEY] = name;
+  ids["ip-family"] = family;
+  return ids;
 }
 
 /** A route carries no ids in the reference; ours does, since nothing else would tell uninstall whose it is. */

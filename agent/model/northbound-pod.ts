@@ -9,6 +9,7 @@ export const REROUTE_PRIORITY = 100;
 export function podAddressOf({ table, columns }: Pick<Row, "table" | "columns">): string | undefined {
   if (table === "NAT") return parseAddress(String(columns["logical_ip"])) ?? "";
   if (table !== "Logical_Router_Policy" || columns["priority"] !== REROUTE_PRIORITY) return undefined;
-  const match = /^ip[46]\.src == (\S+)$/.exec(String(columns["match"]));
-  return parseAddress(match?.[1] ?? "") ?? "";
+  const match = String(columns["match"]);
+  if (!match.startsWith("ip4.src == ") && !match.startsWith("ip6.src == ")) return "";
+  return parseAddress(match.slice("ip4.src == ".length)) ?? "";
 }

@@ -114,12 +114,16 @@ function decodeMap({ key, value }: ColumnType, json: Json): AtomMap {
   const pairs = json[1];
   if (pairs.length === 0) return EMPTY_MAP;
   const map = new BareObject();
+  const ofText = key.type === "string" && value.type === "string";
   let last: string | undefined;
   let sorted = true;
   for (const pair of pairs) {
     if (!Array.isArray(pair) || pair.length !== 2) throw new ParseError(`not a pair: ${shown(pair)}`);
-    const name = String(decodeAtom(key.type, pair[0] as Json));
-    map[name] = decodeAtom(value.type, pair[1] as Json);
+    const [first, second] = pair as [Json, Json];
+    // Nearly all maps there are hold text by text.
+    const isText = ofText && typeof first === "string" && typeof second === "string";
+    const name = isText ? first : String(decodeAtom(key.type, first));
+    map[name] = isText ? second : decodeAtom(value.type, second);
     if (last !== undefined && last > name) sorted = false;
     last = name;
   }

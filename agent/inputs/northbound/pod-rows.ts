@@ -52,8 +52,8 @@ type PodEntry = Extract<Entry, { kind: "pod" }>;
 
 export function followRows(of: Whose, snatPerPod: boolean): FollowedRows {
   const entries = new Map<string, Entry>();
-  const byAddress = new Map<string, readonly PodEntry[]>();
-  const snats = new Map<string, readonly NatRow[]>();
+  const byAddress = new Map<string, PodEntry[]>();
+  const snats = new Map<string, NatRow[]>();
   const touched = new Set<string>();
   const touchedSnats = new Set<string>();
   const writers = createCount();
@@ -147,15 +147,15 @@ export function followRows(of: Whose, snatPerPod: boolean): FollowedRows {
   };
 }
 
-function change<V>(map: Map<string, readonly V[]>, key: string, value: V, more: 1 | -1): void {
-  const before = map.get(key);
+function change<V>(map: Map<string, V[]>, key: string, value: V, more: 1 | -1): void {
+  const list = map.get(key);
   if (more === 1) {
-    map.set(key, before === undefined ? [value] : [...before, value]);
+    if (list === undefined) map.set(key, [value]);
+    else list.push(value);
     return;
   }
-  const left = (before ?? []).filter((other) => other !== value);
-  if (left.length === 0) map.delete(key);
-  else map.set(key, left);
+  list?.splice(list.indexOf(value), 1);
+  if (list?.length === 0) map.delete(key);
 }
 
 /** The same rows are the same list, whatever order they came in. */

@@ -51,13 +51,21 @@ function compareShard(
   found: Shard<readonly FoundRow[]>,
 ): ShardChanges {
   const changes = new Map<Address, Paired>();
-  for (const address of new Set([...rows.keys(), ...found.keys()])) {
-    const mine = (found.get(address) ?? []).filter((row) => isMine(whose, address, row));
-    const paired = pair(rows.get(address) ?? [], mine, ({ table }) => table);
+  const look = (address: Address, wanted: readonly Row[], all: readonly FoundRow[]) => {
+    const mine = all.every((row) => isMine(whose, address, row))
+      ? all
+      : all.filter((row) => isMine(whose, address, row));
+    const paired = pair(wanted, mine, tableOf);
     if (paired !== NO_CHANGES) changes.set(address, paired);
-  }
+  };
+  for (const [address, wanted] of rows) look(address, wanted, found.get(address) ?? NO_ROWS);
+  for (const [address, all] of found) if (!rows.has(address)) look(address, NO_ROWS, all);
   return changes.size === 0 ? NONE : changes;
 }
+
+const NO_ROWS: readonly never[] = Object.freeze([]);
+
+const tableOf = ({ table }: Row): string => table;
 
 /**
  * Whose a row is, where several nodes write: it says so itself. One that does not (the reference's, to be adopted) is the

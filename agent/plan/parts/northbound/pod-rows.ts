@@ -104,8 +104,9 @@ export function podRowsFor(
       const first = claims[0] as SelectedPod;
       const family = familyOf(address);
       const policy = policyOf(address, family, first, found.get(address) ?? NO_ROWS);
-      const own = [policy, natOf(address, family, first)].filter((row) => row !== undefined);
-      if (own.length > 0) rows.set(address, own);
+      const nat = natOf(address, family, first);
+      if (policy !== undefined) rows.set(address, nat === undefined ? [policy] : [policy, nat]);
+      else if (nat !== undefined) rows.set(address, [nat]);
     }
     return rows;
   };
