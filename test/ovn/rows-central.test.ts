@@ -216,6 +216,7 @@ describe("a node that is gone", () => {
     let time = 0;
     const now = () => time;
     await using one = agentOf(server, "node1", {}, now);
+    await one.leads();
     await using two = agentOf(server, "node2", {}, now);
     {
       await using three = agentOf(server, "node3", {}, now);
@@ -243,6 +244,7 @@ describe("a node that is gone", () => {
     await using server = await open();
     let time = 0;
     await using one = agentOf(server, "node1", {}, () => time);
+    await one.leads();
     {
       await using three = agentOf(server, "node3");
       await settle([one, three]);
@@ -259,6 +261,7 @@ describe("a node that is gone", () => {
     await using server = await open();
     let time = 0;
     await using one = agentOf(server, "node1", {}, () => time);
+    await one.leads();
     {
       await using three = agentOf(server, "node3");
       await settle([one, three]);
