@@ -97,6 +97,13 @@ const configs: readonly Config[] = [
   { name: "local gateway, interconnect", suite: "trixie", gateway: "local", interconnect: true },
   { name: "local gateway, central", suite: "trixie", gateway: "local", interconnect: false },
   {
+    name: "local gateway, interconnect, strict reverse path filter",
+    suite: "trixie",
+    gateway: "local",
+    interconnect: true,
+    rpFilter: 1,
+  },
+  {
     name: "shared gateway, interconnect, an SNAT row a pod",
     suite: "trixie",
     gateway: "shared",
