@@ -25,6 +25,11 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
+interface Reusable {
+  readonly shard: Shard<Pod>;
+  readonly result: Shard<SelectedPod>;
+}
+
 /** Selects for one node; made anew when an EgressIP or a namespace changes, then it remembers per shard of pods. */
 export type Select = (pods: Shards<Pod>) => Shards<SelectedPod>;
 
@@ -41,8 +46,7 @@ export function selectFor(
     const selecting = ordered.filter((egressIP) => matches(egressIP.namespaceSelector, namespace.labels));
     if (selecting.length > 0) byNamespace.set(namespace.name, selecting);
   }
-  // Remembered by pod: one more in a shard must not make the others new, for each has addresses in shards of their own.
-  const select = perObject((pod: Pod): SelectedPod | undefined => {
+  const select = (pod: Pod): SelectedPod | undefined => {
     const candidates = byNamespace.get(pod.namespace);
     if (candidates === undefined || pod.hostNetwork || pod.finished || pod.addresses.length === 0)
       return undefined;
@@ -57,11 +61,12 @@ export function selectFor(
         ? NO_OTHERS
         : candidates.filter((egressIP) => egressIP !== by && matches(egressIP.podSelector, pod.labels));
     return { pod, by, others };
-  });
-  const perShard = shardwise((shard: Shard<Pod>): Shard<SelectedPod> => {
+  };
+  const perShard = shardwise((shard: Shard<Pod>, before?: Reusable): Shard<SelectedPod> => {
     const out = new Map<string, SelectedPod>();
     for (const [key, pod] of shard) {
-      const selected = select(pod);
+      // One more in a shard must not make the others new, for each has addresses in shards of their own.
+      const selected = before?.shard.get(key) === pod ? before.result.get(key) : select(pod);
       if (selected !== undefined) out.set(key, selected);
     }
     return out;

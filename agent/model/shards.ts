@@ -58,7 +58,10 @@ export function shardsFrom<V>(entries: Iterable<readonly [string, V]>): Shards<V
  * Derives something from each shard, and again only from shards that are not the ones of the last call. The list is the
  * same list when none is. What the memory decides is how much is worked out, never what comes out.
  */
-export function shardwise<V, R>(derive: (shard: Shard<V>) => R): (map: Shards<V>) => readonly R[] {
+export function shardwise<V, R>(
+  /** `before`: the shard of the last call at this place and what came of it, to reuse parts of. */
+  derive: (shard: Shard<V>, before?: { readonly shard: Shard<V>; readonly result: R }) => R,
+): (map: Shards<V>) => readonly R[] {
   let last: { readonly shards: readonly Shard<V>[]; readonly results: readonly R[] } | undefined;
   const ofEmpty = derive(EMPTY_SHARD);
   return ({ shards }) => {
@@ -68,7 +71,9 @@ export function shardwise<V, R>(derive: (shard: Shard<V>) => R): (map: Shards<V>
     const results = shards.map((shard, index) => {
       if (before !== undefined && before.shards[index] === shard) return before.results[index] as R;
       same = false;
-      return shard.size === 0 ? ofEmpty : derive(shard);
+      if (shard.size === 0) return ofEmpty;
+      if (before === undefined) return derive(shard);
+      return derive(shard, { shard: before.shards[index] as Shard<V>, result: before.results[index] as R });
     });
     last = { shards, results: same && before !== undefined ? before.results : results };
     return last.results;

@@ -2,7 +2,6 @@
 // ConnectionError; never later than the deadline.
 import net from "node:net";
 import type { Duplex } from "node:stream";
-import tls from "node:tls";
 import type { Clock } from "./clock.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { ConnectionError } from "./errors.ts";
@@ -47,7 +46,8 @@ function open(endpoint: Endpoint, material: TlsMaterial | undefined): readonly [
   if (endpoint.kind === "unix") return [net.connect({ path: endpoint.path }), "connect"];
   const { host, port } = endpoint;
   if (endpoint.kind === "tcp") return [net.connect({ host, port, noDelay: true }), "connect"];
-  const socket = tls.connect({
+  // Loaded where it is needed: it takes some MiB of memory.
+  const socket = process.getBuiltinModule("node:tls").connect({
     host,
     port,
     ...material,

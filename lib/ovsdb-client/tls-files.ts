@@ -1,7 +1,6 @@
 // Key, certificate and CA of an `ssl:` endpoint: read at every new connection, and looked at while it lasts.
 // In: names of PEM files. Out: their contents, or TlsFilesError for what cannot be used.
 import { readFile } from "node:fs/promises";
-import { createSecureContext } from "node:tls";
 import type { Clock } from "./clock.ts";
 import { TlsFilesError } from "./errors.ts";
 
@@ -27,7 +26,7 @@ export async function readTlsFiles(files: TlsFiles): Promise<TlsMaterial> {
       [files.keyFile, files.certFile, files.caFile].map((file) => readFile(file)),
     );
     const material = { key, cert, ca } as TlsMaterial;
-    createSecureContext({ ...material });
+    process.getBuiltinModule("node:tls").createSecureContext({ ...material });
     return material;
   } catch (cause) {
     throw new TlsFilesError(`${files.certFile}: ${(cause as Error).message}`, cause);
