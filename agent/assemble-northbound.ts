@@ -2,9 +2,9 @@
 import {
   ConnectionError,
   connectOvsdb,
+  type Operation,
   type Session,
   type SessionOptions,
-  type Uuid,
 } from "../lib/ovsdb-client/index.ts";
 import type { Config } from "./config.ts";
 import { type NorthboundInput, northboundTables, openNorthbound } from "./inputs/northbound.ts";
@@ -93,17 +93,15 @@ export function connectNorthbound(
   if (northbound === undefined) return OFF;
   const { endpoints, tls } = northbound;
   const locks = locksOf(settings.northboundOwner, settings.node);
-  const followed = northboundTables(settings);
   const session = connectOvsdb({
     endpoints,
     database: "OVN_Northbound",
-    tables: followed,
+    tables: northboundTables(settings),
     locks: writes ? [locks.node, locks.zone] : [],
     syncTimeoutMs: SYNC_MS,
     ...deadlines,
     ...(tls === undefined ? {} : { tls: { keyFile: tls.key, certFile: tls.certificate, caFile: tls.ca } }),
   });
-  const tables = followed.map(({ name }) => session.replica.table(name));
   const behind = () => session.reconnect(new ConnectionError("the server does not tell of all changes"));
   const input = openNorthbound(session, settings, {
     locks,
@@ -115,12 +113,23 @@ export function connectNorthbound(
       onChange();
     },
   });
-  /** What was written has been told of before it was answered; rows that cannot be seen would be written once more, and once more. */
-  const isSeen = (results: readonly object[]) => {
-    if (session.replica.version === input.version) return false;
-    return results.every(
-      (result) => !("uuid" in result) || tables.some(({ rows }) => rows.has(result.uuid as Uuid)),
-    );
+  /**
+   * What is written is told of before it is answered: rows of which nothing was told would be written once more, and once more. That
+   * somebody else has taken one away by then is no reason to doubt that.
+   */
+  const transact = async (operations: readonly Operation[]) => {
+    const seen = new Set<string>();
+    const stop = session.onChange(({ tables }) => {
+      for (const rows of tables.values()) for (const { uuid } of rows) seen.add(uuid);
+    });
+    try {
+      const results = await session.transact(operations);
+      const isTold = results.every((result) => !("uuid" in result) || seen.has(String(result.uuid)));
+      if (session.replica.version === input.version || !isTold) behind();
+      return results;
+    } finally {
+      stop();
+    }
   };
   const { told, look } = tellOf(session, input, endpoints);
   return {
@@ -131,14 +140,9 @@ export function connectNorthbound(
       commit: async (changes) => {
         const { topology } = input.known();
         const operations = operationsFor(changes, topology, locks, settings.node);
-        if (!leavesKernel(changes, topology.management)) {
-          if (!isSeen(await session.transact(operations))) behind();
-          return;
-        }
+        if (!leavesKernel(changes, topology.management)) await transact(operations);
         // What stands behind the kernel's own rules is taken down next.
-        const results = await session.transact([...operations, ...countChange]);
-        if (isSeen(results)) await flowsFollow(session, results, flowsMs);
-        else behind();
+        else await flowsFollow(session, await transact([...operations, ...countChange]), flowsMs);
       },
       read: () => input.read(false),
       gone: createGoneNodes(() => performance.now()),
