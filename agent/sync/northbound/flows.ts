@@ -2,21 +2,25 @@
 // kernel still arrives there until then. In: what was changed, a session. Out: the moment from which it does not.
 import type { Session } from "../../../lib/ovsdb-client/index.ts";
 import { mutate, type Operation, type ResultsOf, select, wait } from "../../../lib/ovsdb-client/pure.ts";
-import { type Address, familyOf } from "../../model/ip.ts";
+import type { Address } from "../../model/ip.ts";
 import type { PerFamily } from "../../model/northbound.ts";
+import { ARRIVING_PODS } from "../../model/northbound-ids.ts";
 import { NbGlobal } from "../../model/northbound-schema.ts";
 import type { RowChange } from "./changes.ts";
 
-/** Whether something that led pods to this host's kernel does so no more. */
-export function leavesKernel(changes: readonly RowChange[], kernelHop: PerFamily<Address>): boolean {
-  const leads = (hops: unknown) =>
-    Array.isArray(hops) && hops.some((hop: Address) => kernelHop[familyOf(hop)] === hop);
-  return changes.some(
-    (change) =>
-      (change.op === "delete" || change.op === "update") &&
-      leads(change.found.columns["nexthops"]) &&
-      !(change.op === "update" && leads(change.row.columns["nexthops"])),
-  );
+/**
+ * Whether something that led pods to this host's kernel or to its gateway router (`hops`) does so no more, or pods of other zones
+ * may not arrive any more.
+ */
+export function leavesHere(changes: readonly RowChange[], hops: readonly PerFamily<Address>[]): boolean {
+  const own = new Set(hops.flatMap((of) => Object.values(of)));
+  const leads = (to: unknown) => Array.isArray(to) && to.some((hop: Address) => own.has(hop));
+  return changes.some((change) => {
+    if (change.op === "members") return change.of === ARRIVING_PODS && change.remove.length > 0;
+    if (change.op !== "delete" && change.op !== "update") return false;
+    if (!leads(change.found.columns["nexthops"])) return false;
+    return !(change.op === "update" && leads(change.row.columns["nexthops"]));
+  });
 }
 
 /** To be committed with the changes, last: OVN's programs copy the figure when they have followed (ovn-nb(5), NB_Global). */

@@ -82,8 +82,9 @@ export function compareArriving(): (
       const add = differing.flatMap((change) => change.add);
       const remove = differing.flatMap((change) => change.remove).filter((address) => !kept.has(address));
       return {
-        establish: changeOf(ARRIVING_PODS, wanted, found, sets, family, add, []),
-        retire: changeOf(ARRIVING_PODS, wanted, found, sets, family, [], remove),
+        // Taken away before the NAT row: a packet that has passed here meets that a moment later.
+        establish: changeOf(ARRIVING_PODS, wanted, found, sets, family, add, remove),
+        retire: [],
       };
     });
     return {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { FoundRow, Row } from "../../../../agent/model/northbound.ts";
 import type { RowChange } from "../../../../agent/sync/northbound/changes.ts";
-import { leavesKernel } from "../../../../agent/sync/northbound/flows.ts";
+import { leavesHere } from "../../../../agent/sync/northbound/flows.ts";
 
 const kernel = { 4: "10.244.1.2", 6: "fd00:10:244:1::2" };
 const policy = (...nexthops: readonly string[]): Row => ({
@@ -30,7 +30,7 @@ describe("a change leaves this host's kernel", () => {
     ["it begins to lead here", { op: "insert", row: policy(kernel[4]) }, false],
     ["it held back", gone(policy()), false],
   ])("%s", (_, change, leaves) => {
-    expect(leavesKernel([change], kernel)).toBe(leaves);
-    expect(leavesKernel([{ op: "insert", row: policy() }, change], kernel)).toBe(leaves);
+    expect(leavesHere([change], [kernel])).toBe(leaves);
+    expect(leavesHere([{ op: "insert", row: policy() }, change], [kernel])).toBe(leaves);
   });
 });
