@@ -1,5 +1,5 @@
 // Rows change in a moment, the flows that follow from them some milliseconds later: a pod that is no longer led to this host's
-// kernel still arrives there until then. In: what was changed, a session. Out: the moment from which it does not.
+// kernel, or gateway router, still arrives there until then. In: what was changed, a session. Out: the moment from which it does not.
 import type { Session } from "../../../lib/ovsdb-client/index.ts";
 import { mutate, type Operation, type ResultsOf, select, wait } from "../../../lib/ovsdb-client/pure.ts";
 import type { Address } from "../../model/ip.ts";

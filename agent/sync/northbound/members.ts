@@ -65,7 +65,7 @@ export function compareMembers(): (
   };
 }
 
-/** Pods that arrive: with their NAT rows, in the same transactions; those stay whose rows do. */
+/** Pods that arrive: added with their NAT rows, taken away before those; those stay whose rows do. */
 export function compareArriving(): (
   wanted: PlannedNorthbound,
   found: NorthboundFacts,
