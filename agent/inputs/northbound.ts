@@ -99,6 +99,8 @@ export function openNorthbound(
   };
   const take = (changes: Changes) => {
     parents.take(changes);
+    // The server looks for them while the rows are made here.
+    if (!parents.known && session.state === "current") void parents.ask(false);
     for (const [table, of] of changes.tables)
       if (isPodTable(table)) touchedShared = rows.take(table, of as readonly RowChange[]) || touchedShared;
     touchedShared ||= touchesShared(changes);

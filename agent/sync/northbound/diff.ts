@@ -83,28 +83,29 @@ function inOrder(changes: readonly RowChange[]): readonly RowChange[] {
   // A key for each change, not for each comparison: a first start has tens of thousands.
   return changes
     .map((change) => [sortKey(change), change] as const)
-    .sort(([a], [b]) => byCodeUnit(a, b))
+    .sort(([a, one], [b, other]) => byCodeUnit(a, b) || byCodeUnit(columnsOf(one), columnsOf(other)))
     .map(([, change]) => change);
 }
 
 function sortKey(change: RowChange): string {
-  switch (change.op) {
-    case "insert":
-    case "update":
-      return rowKey(change.row);
-    case "delete":
-      return rowKey(change.found);
-    case "members":
-      return `2 ${change.family}`;
-    default:
-      return `3 ${change.pod} ${change.op}`;
-  }
+  const row = rowOf(change);
+  if (row !== undefined) return rowKey(row);
+  return change.op === "members" ? `2 ${change.family}` : `3 ${"pod" in change ? change.pod : ""} ${change.op}`;
+}
+
+/** Of rows for the same purpose. */
+function columnsOf(change: RowChange): string {
+  return JSON.stringify(rowOf(change)?.columns) ?? "";
+}
+
+function rowOf(change: RowChange): Row | undefined {
+  if (change.op === "delete") return change.found;
+  return change.op === "insert" || change.op === "update" ? change.row : undefined;
 }
 
 const TABLE_ORDER = ["Address_Set", "Logical_Router_Static_Route", "QoS", "Logical_Router_Policy", "NAT"];
 
 function rowKey(row: Row): string {
-  const { table, columns, ids } = row;
-  const place = `${podAddressOf(row) === undefined ? 0 : 1} ${TABLE_ORDER.indexOf(table)}`;
-  return `${place} ${ids[NAME_KEY] ?? ""} ${ids["ip-family"] ?? ""} ${JSON.stringify(columns)}`;
+  const place = `${podAddressOf(row) === undefined ? 0 : 1} ${TABLE_ORDER.indexOf(row.table)}`;
+  return `${place} ${row.ids[NAME_KEY] ?? ""} ${row.ids["ip-family"] ?? ""}`;
 }
