@@ -90,12 +90,14 @@ function inOrder(changes: readonly RowChange[]): readonly RowChange[] {
 function sortKey(change: RowChange): string {
   const row = rowOf(change);
   if (row !== undefined) return rowKey(row);
-  return change.op === "members" ? `2 ${change.family}` : `3 ${"pod" in change ? change.pod : ""} ${change.op}`;
+  return change.op === "members"
+    ? `2 ${change.family}`
+    : `3 ${"pod" in change ? change.pod : ""} ${change.op}`;
 }
 
 /** Of rows for the same purpose. */
 function columnsOf(change: RowChange): string {
-  return JSON.stringify(rowOf(change)?.columns) ?? "";
+  return JSON.stringify(rowOf(change)?.columns ?? {});
 }
 
 function rowOf(change: RowChange): Row | undefined {
