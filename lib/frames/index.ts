@@ -1,9 +1,11 @@
 // Sends whole Ethernet frames. In: frames and the links they leave through. Out: nothing, or a SendError.
 // Node has no AF_PACKET and we compile nothing, so perl (perl-base is Essential on Debian) holds the socket.
 import { type Run, ToolError } from "../exec/index.ts";
-import { SendError, type SendFailure } from "./errors.ts";
+import { checkedIndex, failuresIn, sendError, unsent } from "./failures.ts";
 
+export type { Answer } from "./claims.ts";
 export { SendError, type SendFailure } from "./errors.ts";
+export { createProber, type Prober, type ProbeTarget } from "./prober.ts";
 
 export interface OutgoingFrame {
   readonly ifindex: number;
@@ -31,7 +33,7 @@ while (my $line = <STDIN>) {
   my $sent = send($socket, $frame, 0, $to);
   next if defined $sent and $sent == length($frame);
   my $why = defined $sent ? "only $sent bytes sent" : "$!";
-  push @failed, "ifindex $ifindex: $why\\n" unless $seen{"$ifindex $why"}++;
+  push @failed, "failed $ifindex $why\\n" unless $seen{"$ifindex $why"}++;
 }
 die @failed if @failed;
 `;
@@ -41,27 +43,14 @@ export function createSender(run: Run): Sender {
     send: async (frames) => {
       if (frames.length === 0) return;
       const input = frames.map(
-        ({ ifindex, frame }) => `${checked(ifindex)} ${Buffer.from(frame).toString("hex")}\n`,
+        ({ ifindex, frame }) => `${checkedIndex(ifindex)} ${Buffer.from(frame).toString("hex")}\n`,
       );
       try {
         await run("perl", ["-e", SCRIPT], { input: input.join("") });
       } catch (error) {
-        throw error instanceof ToolError ? explained(error) : error;
+        const failures = error instanceof ToolError ? failuresIn(error.stderr.split("\n")) : [];
+        throw failures.length > 0 ? sendError(failures, error) : unsent(error);
       }
     },
   };
-}
-
-function checked(ifindex: number): number {
-  if (Number.isInteger(ifindex) && ifindex > 0 && ifindex < 2 ** 31) return ifindex;
-  throw new RangeError(`not an interface index: ${ifindex}`);
-}
-
-/** Without the script, which would fill the log with perl. */
-function explained(error: ToolError): SendError {
-  const failures = [...error.stderr.matchAll(/^ifindex (\d+): (.+)$/gm)].map(
-    ([, ifindex, why]): SendFailure => ({ ifindex: Number(ifindex), why: why ?? "" }),
-  );
-  const why = failures.map((failure) => `ifindex ${failure.ifindex}: ${failure.why}`).join("; ");
-  return new SendError(why === "" ? error.message.replace(error.command, "perl") : why, failures, error);
 }

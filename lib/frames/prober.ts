@@ -1,0 +1,98 @@
+// Asks who has an address. In: addresses, and the links on which to ask. Out: who answered within the time given.
+// One process for all of them; what is an answer is decided in claims.ts.
+import type { Run } from "../exec/index.ts";
+import { hostBytes } from "./bytes.ts";
+import { type Answer, answersIn, claimFilter } from "./claims.ts";
+import { checkedIndex, failuresIn, sendError, unsent } from "./failures.ts";
+import { LISTENING } from "./perl.ts";
+import { arpProbe, solicitation } from "./questions.ts";
+
+export interface ProbeTarget {
+  readonly ifindex: number;
+  /** The link's own MAC: asks, and is no answer. */
+  readonly mac: string;
+  readonly address: string;
+  /**
+   * IPv6: link-local address to be answered at. To be given while the address is this host's, for without it the answer
+   * goes to all nodes and takes their neighbour entries with it.
+   */
+  readonly source?: string;
+}
+
+export interface Prober {
+  /**
+   * Who has these addresses: listens from before the first frame until `waitMs` after the last. No targets, no spawn.
+   * Throws SendError when a link could not be asked; its `answers` are those of the others.
+   */
+  probe(targets: readonly ProbeTarget[], waitMs: number): Promise<readonly Answer[]>;
+}
+
+// POSIX::times is the only clock of perl-base that nobody can set; it ticks 100 times a second, hence a tick more.
+const SCRIPT = `${LISTENING}
+require POSIX;
+sub most { 4096 }
+my ($ticks, @frames) = (0);
+while (my $line = <STDIN>) {
+  if ($line =~ /^listen ([0-9]+) ([0-9]+) ([0-9, ]+)$/) { listen_on($1, $2, split / /, $3) }
+  elsif ($line =~ /^send ([0-9]+) ([0-9a-f]+)$/) { push @frames, [$1, pack("H*", $2)] }
+  elsif ($line =~ /^wait ([0-9]+)$/) { $ticks = 1 + int(($1 + 9) / 10) }
+  else { die "unreadable line $.\\n" }
+}
+socket(my $out, 17, 3, 0) or die "AF_PACKET socket: $!\\n";
+for my $frame (@frames) {
+  my ($ifindex, $bytes) = @$frame;
+  my $to = pack("S a2 i S C C a8", 17, substr($bytes, 12, 2), $ifindex, 0, 0, 0, "");
+  my $sent = send($out, $bytes, 0, $to);
+  failed($ifindex, "$!") if !defined $sent;
+  take($_) for keys %sockets;
+}
+my $end = (POSIX::times())[0] + $ticks;
+while (%sockets && (my $left = $end - (POSIX::times())[0]) > 0) {
+  my $ready = waiting();
+  next if select($ready, undef, undef, $left / 100) < 1;
+  for my $fd (keys %sockets) { take($fd) if vec($ready, $fd, 1) }
+}
+take($_) for keys %sockets;
+`;
+
+const ARP = 0x0806;
+const IPV6 = 0x86dd;
+
+export function createProber(run: Run): Prober {
+  return {
+    probe: async (targets, waitMs) => {
+      if (targets.length === 0) return [];
+      const input = [...listenLines(targets), `wait ${Math.ceil(waitMs)}`, ...targets.map(sendLine)];
+      const { stdout } = await run("perl", ["-e", SCRIPT], {
+        input: `${input.join("\n")}\n`,
+        timeoutMs: waitMs + 30_000,
+      }).catch((error: unknown) => {
+        throw unsent(error);
+      });
+      const lines = stdout.split("\n");
+      const own = new Set(targets.map(({ ifindex, mac }) => `${ifindex} ${mac.toLowerCase()}`));
+      const answers = answersIn(lines, targets).filter(({ ifindex, mac }) => !own.has(`${ifindex} ${mac}`));
+      const failures = failuresIn(lines);
+      if (failures.length > 0) throw sendError(failures, undefined, answers);
+      return answers;
+    },
+  };
+}
+
+function sendLine({ ifindex, mac, address, source }: ProbeTarget): string {
+  const frame = address.includes(":") ? solicitation(mac, source, address) : arpProbe(mac, address);
+  return `send ${ifindex} ${Buffer.from(frame).toString("hex")}`;
+}
+
+/** A line for each link and family: `listen IFINDEX ETHERTYPE INSTRUCTION…`. */
+function listenLines(targets: readonly Pick<ProbeTarget, "ifindex" | "address">[]): readonly string[] {
+  const byLink = new Map<string, string[]>();
+  for (const { ifindex, address } of targets) {
+    const place = `${checkedIndex(ifindex)} ${hostBytes(address).length === 4 ? ARP : IPV6}`;
+    byLink.set(place, [...(byLink.get(place) ?? []), address]);
+  }
+  return [...byLink].map(([place, addresses]) => {
+    const family = place.endsWith(` ${ARP}`) ? 4 : 6;
+    return `listen ${place} ${claimFilter(family, addresses).map(String).join(" ")}`;
+  });
+}
