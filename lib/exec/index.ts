@@ -54,18 +54,27 @@ export const run: Run = async (command, args, options = {}) => {
 
 export interface Follower {
   readonly pid: number | undefined;
+  /** Gives the tool text to read, where it was started to be given any; nothing is lost on a tool that has ended. */
+  write(text: string): void;
   /** Ends the tool. Nothing is called back any more, `end` included. */
   close(): void;
 }
 
-/** Starts a tool that keeps printing (`ip monitor`, `nft monitor`) and calls back for each line, a last unfinished one included. */
+/**
+ * Starts a tool that keeps printing (`ip monitor`, `nft monitor`) and calls back for each line, a last unfinished one included.
+ * With `input` it reads what is written to it, and the end of that when this process ends, however it does.
+ */
 export function follow(
   command: string,
   args: readonly string[],
   on: { readonly line: (line: string) => void; readonly end: (why: string) => void },
+  { input = false }: { readonly input?: boolean } = {},
 ): Follower {
   count(command);
-  const child = execa(command, args, { reject: false, buffer: false, stdin: "ignore", env: { LC_ALL: "C" } });
+  const stdin = input ? "pipe" : "ignore";
+  const child = execa(command, args, { reject: false, buffer: false, stdin, env: { LC_ALL: "C" } });
+  // A tool that has ended gives EPIPE here; its end is told below.
+  child.stdin?.on("error", () => {});
   let closed = false;
   let rest = "";
   child.stdout.setEncoding("utf8");
@@ -85,6 +94,7 @@ export function follow(
   });
   return {
     pid: child.pid,
+    write: (text) => void child.stdin?.write(text),
     close: () => {
       closed = true;
       child.kill("SIGKILL");

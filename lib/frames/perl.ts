@@ -1,5 +1,8 @@
 // What perl does for us, since Node has no AF_PACKET and we compile nothing: perl-base is Essential on Debian, and has few
 // modules, so everything is packed by hand. packet(7), filter.rst of Linux.
+import { hostBytes } from "./bytes.ts";
+import { type Answer, claimFilter } from "./claims.ts";
+import { checkedIndex } from "./failures.ts";
 
 /**
  * Subs of the scripts that listen. `listen IFINDEX PROTOCOL INSTRUCTION…` opens a socket for one link and one EtherType: a
@@ -28,8 +31,8 @@ sub take {
     my $from = recv($socket, my $frame, 2048, 64);
     if (!defined $from) {
       return if $!{EAGAIN} || $!{EINTR};
+      # Told once; when the link comes up again, so does the socket.
       failed($ifindex, "$!");
-      delete $sockets{$fd};
       return;
     }
     next if unpack("x10 C", $from) == 4; # PACKET_OUTGOING
@@ -46,3 +49,19 @@ sub waiting {
   return $bits;
 }
 `;
+
+const ARP = 0x0806;
+const IPV6 = 0x86dd;
+
+/** A line for each link and family: `listen IFINDEX ETHERTYPE INSTRUCTION…`. */
+export function listenLines(targets: readonly Pick<Answer, "ifindex" | "address">[]): readonly string[] {
+  const byLink = new Map<string, string[]>();
+  for (const { ifindex, address } of targets) {
+    const place = `${checkedIndex(ifindex)} ${hostBytes(address).length === 4 ? ARP : IPV6}`;
+    byLink.set(place, [...(byLink.get(place) ?? []), address]);
+  }
+  return [...byLink].map(([place, addresses]) => {
+    const family = place.endsWith(` ${ARP}`) ? 4 : 6;
+    return `listen ${place} ${claimFilter(family, addresses).map(String).join(" ")}`;
+  });
+}

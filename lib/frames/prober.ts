@@ -1,10 +1,9 @@
 // Asks who has an address. In: addresses, and the links on which to ask. Out: who answered within the time given.
 // One process for all of them; what is an answer is decided in claims.ts.
 import type { Run } from "../exec/index.ts";
-import { hostBytes } from "./bytes.ts";
-import { type Answer, answersIn, claimFilter } from "./claims.ts";
-import { checkedIndex, failuresIn, sendError, unsent } from "./failures.ts";
-import { LISTENING } from "./perl.ts";
+import { type Answer, answersIn } from "./claims.ts";
+import { failuresIn, sendError, unsent } from "./failures.ts";
+import { LISTENING, listenLines } from "./perl.ts";
 import { arpProbe, solicitation } from "./questions.ts";
 
 export interface ProbeTarget {
@@ -55,9 +54,6 @@ while (%sockets && (my $left = $end - (POSIX::times())[0]) > 0) {
 take($_) for keys %sockets;
 `;
 
-const ARP = 0x0806;
-const IPV6 = 0x86dd;
-
 export function createProber(run: Run): Prober {
   return {
     probe: async (targets, waitMs) => {
@@ -82,17 +78,4 @@ export function createProber(run: Run): Prober {
 function sendLine({ ifindex, mac, address, source }: ProbeTarget): string {
   const frame = address.includes(":") ? solicitation(mac, source, address) : arpProbe(mac, address);
   return `send ${ifindex} ${Buffer.from(frame).toString("hex")}`;
-}
-
-/** A line for each link and family: `listen IFINDEX ETHERTYPE INSTRUCTION…`. */
-function listenLines(targets: readonly Pick<ProbeTarget, "ifindex" | "address">[]): readonly string[] {
-  const byLink = new Map<string, string[]>();
-  for (const { ifindex, address } of targets) {
-    const place = `${checkedIndex(ifindex)} ${hostBytes(address).length === 4 ? ARP : IPV6}`;
-    byLink.set(place, [...(byLink.get(place) ?? []), address]);
-  }
-  return [...byLink].map(([place, addresses]) => {
-    const family = place.endsWith(` ${ARP}`) ? 4 : 6;
-    return `listen ${place} ${claimFilter(family, addresses).map(String).join(" ")}`;
-  });
 }

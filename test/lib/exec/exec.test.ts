@@ -203,6 +203,26 @@ describe("follow", () => {
     expect(heard).not.toContain("end");
   });
 
+  it("gives the tool what is written, and loses nothing but that on one that has ended", async () => {
+    const lines: string[] = [];
+    let ended = false;
+    const on = {
+      line: (line: string) => void lines.push(line),
+      end: () => {
+        ended = true;
+      },
+    };
+    const follower = follow("sh", ["-c", "read one; read two; echo $two $one"], on, { input: true });
+    follower.write("a\n");
+    follower.write("b\n");
+    await until(() => ended, "the tool to end");
+    expect(lines).toEqual(["b a"]);
+    follower.write("c\n");
+    // Without being asked for it a tool has nothing to read.
+    const { lines: none } = await followed("read one; echo $?");
+    expect(none).toEqual(["1"]);
+  });
+
   it("can be closed from within its own line", async () => {
     const lines: string[] = [];
     const follower = follow("sh", ["-c", "printf 'a\\nb\\nc\\n'; exec sleep 60"], {

@@ -131,7 +131,7 @@ describe("monitorNetwork", () => {
     let closed = 0;
     const start: typeof follow = (...args) => {
       given = args;
-      return { pid: 1, close: () => closed++ };
+      return { pid: 1, write: () => {}, close: () => closed++ };
     };
     const monitor = monitorNetwork(start, { change: () => changes++, end: (why) => ends.push(why) });
     expect(given?.slice(0, 2)).toEqual(["ip", ["-oneline", "monitor", "link", "address", "route", "rule"]]);
