@@ -4,7 +4,7 @@ import type { Family } from "./ip.ts";
 
 /** rtnetlink protocol of our rules and routes; unassigned in iproute2's rt_protos. */
 export const ROUTE_PROTOCOL = "233";
-/** Priority of our rules: the reference's, so that they stand where operators look for them. */
+/** Priority of our rules: the reference's, so that they stand where operators look for them. For a link of a VRF: link-tables.ts. */
 export const RULE_PRIORITY = 6000;
 /** Table of a link is this plus its ifindex, as in the reference (section D.4). */
 export const TABLE_BASE = 1000;

@@ -7,8 +7,10 @@ import {
   parseAddresses,
   parseRoutes,
   parseRules,
+  parseVrfs,
   type Route,
   type Rule,
+  withVrfs,
 } from "./pure.ts";
 
 export { BatchError, ParseError } from "./errors.ts";
@@ -21,7 +23,9 @@ export interface NetworkState {
 }
 
 export interface Netlink {
-  /** Four spawns, in parallel. Throws ToolError, ParseError. */
+  /**
+   * Four spawns, in parallel, and then a fifth where there may be a VRF. Throws ToolError, ParseError.
+   */
   read(): Promise<NetworkState>;
   /**
    * Lines without the leading `ip`; a line that starts with `-6 ` goes into a batch of its own, since rules do not tell
@@ -40,10 +44,13 @@ export function createNetlink(run: Run): Netlink {
         run("ip", ["-4", "-json", "rule", "show"]),
         run("ip", ["-6", "-json", "rule", "show"]),
       ]);
+      const { links, addresses: found } = parseAddresses(addresses.stdout);
+      const rules = [...parseRules(rules4.stdout, 4), ...parseRules(rules6.stdout, 6)];
       return {
-        ...parseAddresses(addresses.stdout),
+        links: mayHaveVrfs(links, found, rules) ? withVrfs(links, await readVrfs(run)) : links,
+        addresses: found,
         routes: parseRoutes(routes.stdout),
-        rules: [...parseRules(rules4.stdout, 4), ...parseRules(rules6.stdout, 6)],
+        rules,
       };
     },
     batch: async (lines) => {
@@ -53,6 +60,24 @@ export function createNetlink(run: Run): Netlink {
       if (failed.length > 0) throw new BatchError(failed);
     },
   };
+}
+
+/**
+ * The kernel makes a rule `l3mdev` with the first VRF and never takes it away; somebody else may have. Details of all links are
+ * three times as much text as the links, so they are asked for only then, and only of VRFs.
+ */
+function mayHaveVrfs(
+  links: readonly Link[],
+  addresses: readonly LinkAddress[],
+  rules: readonly Rule[],
+): boolean {
+  if (rules.some(({ selector }) => selector.split(" ").includes("l3mdev"))) return true;
+  const global = new Set(addresses.filter(({ scope }) => scope === "global").map(({ link }) => link));
+  return links.some(({ name, master }) => master !== "" && global.has(name));
+}
+
+async function readVrfs(run: Run): Promise<ReadonlyMap<string, string>> {
+  return parseVrfs((await run("ip", ["-json", "-details", "link", "show", "type", "vrf"])).stdout);
 }
 
 type Refused = { readonly line: string; readonly why: string };

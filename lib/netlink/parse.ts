@@ -14,6 +14,8 @@ export interface Link {
   readonly mtu: number;
   /** Name of the bridge, bond or VRF it is enslaved to; "" for none. */
   readonly master: string;
+  /** Table of the VRF that it is enslaved to, or is itself: its routes are there and not in main. */
+  readonly vrf?: string;
 }
 
 export interface LinkAddress {
@@ -127,14 +129,36 @@ export function parseAddresses(json: string): {
   return { links, addresses };
 }
 
+/** `ip -json -details link show type vrf`: VRFs by name, and the table of each. Throws ParseError. */
+export function parseVrfs(json: string): ReadonlyMap<string, string> {
+  const tables = new Map<string, string>();
+  for (const item of items("ip link", json)) {
+    const { linkinfo } = item;
+    if (!isJson(linkinfo) || linkinfo["info_kind"] !== "vrf") continue;
+    const table = isJson(linkinfo["info_data"]) ? linkinfo["info_data"]["table"] : undefined;
+    if (typeof table !== "number") throw new ParseError("ip link", `a VRF without a table: ${shown(item)}`);
+    tables.set(text(item["ifname"]), String(table));
+  }
+  return tables;
+}
+
+/** Links with the tables of the VRFs that they are enslaved to, or are. */
+export function withVrfs(links: readonly Link[], vrfs: ReadonlyMap<string, string>): readonly Link[] {
+  return links.map((link) => {
+    const vrf = vrfs.get(link.master) ?? vrfs.get(link.name);
+    return vrf === undefined ? link : { ...link, vrf };
+  });
+}
+
 const NOT_ROUTES = new Set(["local", "broadcast", "multicast", "anycast"]);
 
-/** `ip -json -details route show table all`: both families; kernel's local table entries are left out. */
+/** `ip -json -details route show table all`: both families; the kernel's local table and routes with a `tos` are left out. */
 export function parseRoutes(json: string): readonly Route[] {
   const routes: Route[] = [];
   for (const item of items("ip route", json)) {
     const type = text(item["type"]) || "unicast";
-    if (NOT_ROUTES.has(type)) continue;
+    // One for packets of a single type of service is no route to the others, and shares its key with one that is.
+    if (NOT_ROUTES.has(type) || item["tos"] !== undefined) continue;
     const nexthops = objects(item["nexthops"]);
     const hops = nexthops.length > 0 ? nexthops.map(hop) : type === "unicast" ? [hop(item)] : [];
     const family = routeFamily(item, hops);

@@ -8,7 +8,9 @@ export {
   parseAddresses,
   parseRoutes,
   parseRules,
+  parseVrfs,
   type Route,
   type Rule,
+  withVrfs,
 } from "./parse.ts";
 export { routeSlot, routeWords, ruleWords } from "./print.ts";

@@ -70,7 +70,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
       sysctls: sysctls(settings, held),
       sets: setsOf(snapshot.exempt, served),
       routes: routes(settings.managementPort, held, snapshot.host.network),
-      rules: rules(layout, held),
+      rules: rules(layout, held, snapshot.host.network),
       leakGuard: leakGuardOf(settings.managementPort, layout.mask, held),
       iptables: iptablesOf(settings, held, layout),
       marks: marks(held, layout.mask),

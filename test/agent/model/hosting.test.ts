@@ -2,18 +2,22 @@
 import { describe, expect, it } from "vitest";
 import { candidatesOf, hostingOf } from "../../../agent/model/hosting.ts";
 import type { Node } from "../../../agent/model/objects.ts";
-import type { LinkAddress } from "../../../lib/netlink/pure.ts";
-import { address, cidr, network, node, node1 } from "../make.ts";
+import type { Link, LinkAddress } from "../../../lib/netlink/pure.ts";
+import { address, cidr, network, node, node1 as published } from "../make.ts";
+
+/** What is published of its addresses is said where a test is about it. */
+const node1 = node("node1", { ...published, hostCidrs: [] });
 
 function hosted(
   egress: string,
   of: Node | "unknown" = node1,
   addresses: readonly LinkAddress[] = network.addresses,
+  links: readonly Link[] = network.links,
 ) {
   const hosting = hostingOf(
     egress,
     of === "unknown" ? undefined : of,
-    candidatesOf({ ...network, addresses }, "ovn-k8s-mp0"),
+    candidatesOf({ ...network, addresses, links }, "ovn-k8s-mp0"),
   );
   return hosting.kind === "nowhere" ? hosting.reason : `${hosting.kind} ${hosting.link}`;
 }
@@ -158,5 +162,60 @@ describe("hosting", () => {
     ],
   ])("on a cloud node takes %s", (_, of, egress, expected) => {
     expect(hosted(egress, of)).toBe(expected);
+  });
+
+  it("goes by the addresses that are there, and by what is published only to say why the node was chosen", () => {
+    const of = (...hostCidrs: readonly string[]) => node("node1", { hostCidrs: hostCidrs.map(cidr) });
+    expect(hosted("192.0.2.50", of("192.0.2.11/24", "192.0.2.12/25", "10.10.10.11/24"))).toBe(
+      `${nowhere("192.0.2.50")}; k8s.ovn.org/host-cidrs has 192.0.2.12/25, which no link has now, or only as a secondary, deprecated or floating address`,
+    );
+    expect(hosted("10.10.10.50", of("172.18.0.11/24"))).toBe("secondary eth1");
+    expect(hosted("10.10.10.50", of("10.10.10.11/28", "172.18.0.11/8"))).toBe("secondary eth1");
+  });
+});
+
+describe("a link with a master", () => {
+  const link = (name: string, of: Partial<Link> = {}): Link => ({
+    index: 7,
+    name,
+    mac: "02:00:00:00:00:07",
+    up: true,
+    running: true,
+    mtu: 1500,
+    master: "",
+    ...of,
+  });
+  const on = (links: readonly Link[], ...addresses: readonly LinkAddress[]) =>
+    hosted("10.10.10.50", node1, addresses, links);
+
+  it("hosts when that is a VRF", () => {
+    const links = [link("a", { master: "blue", vrf: "10" }), link("blue", { index: 8, vrf: "10" })];
+    expect(on(links, address("a", "10.10.10.1/24"))).toBe("secondary a");
+  });
+
+  it("does not host as a port of a bridge or bond, which may have the same address", () => {
+    const links = [link("a", { master: "br1" }), link("br1", { index: 8 })];
+    expect(on(links, address("a", "10.10.10.1/24"))).toBe(
+      "link a is a port of br1: its addresses have to be on br1",
+    );
+    expect(on(links, address("a", "10.10.10.1/25"), address("br1", "10.10.10.2/24"))).toBe("secondary br1");
+  });
+
+  it("does not host as the VRF itself, nor where its table would be a VRF's", () => {
+    const vrf = [link("a", { master: "blue", vrf: "10" }), link("blue", { index: 8, vrf: "10" })];
+    expect(on(vrf, address("blue", "10.10.10.1/24"))).toBe(
+      "link blue is a VRF: packets leave by the links that are enslaved to it",
+    );
+    const taken = [link("a"), link("blue", { index: 8, vrf: "1007" })];
+    expect(on(taken, address("a", "10.10.10.1/24"))).toBe(
+      "routing table 1007 of link a is in use for VRF blue; give that VRF another table",
+    );
+  });
+
+  it("is said to be the reason also for the node's primary address", () => {
+    const links = network.links.map((of) => (of.name === "eth0" ? { ...of, master: "br-ex" } : of));
+    expect(hosted("172.18.0.50", node1, network.addresses, links)).toBe(
+      "link eth0 is a port of br-ex: its addresses have to be on br-ex",
+    );
   });
 });

@@ -6,7 +6,7 @@ import type { KubernetesObject } from "../../../agent/model/objects.ts";
 import { entriesOf, sizeOf } from "../../../agent/model/shards.ts";
 import { createMode } from "../../../agent/plan/modes.ts";
 import { nothing, type Plan } from "../../../agent/plan/plan.ts";
-import { routeWords, ruleWords } from "../../../lib/netlink/pure.ts";
+import { type Rule, routeWords, ruleWords } from "../../../lib/netlink/pure.ts";
 import { bareHost, egressIP, namespace, network, node1, objects, pod, settings } from "../make.ts";
 
 type Given = KubernetesObject;
@@ -232,6 +232,92 @@ describe("the table of a link", () => {
     expect(of4(tables([main({ link: "ovn-k8s-mp0", gateway: "10.244.1.1" })])).join("\n")).not.toContain(
       "ovn-k8s-mp0",
     );
+  });
+
+  it("has one of several routes that main tells apart and a table of ours cannot, whatever the order of listing", () => {
+    const two = [
+      main({ link: "eth1", family: 6, destination: "::/0", metric: 1024, gateway: "fe80::2" }),
+      main({ link: "eth1", family: 6, destination: "::/0", metric: 1024, gateway: "fe80::1" }),
+      main({ link: "eth1", family: 6, destination: "::/0", metric: 512, gateway: "fe80::3" }),
+    ];
+    for (const routes of [two, two.toReversed()]) {
+      const words = tables(routes)
+        .routes.filter(({ family, type }) => family === 6 && type === "unicast")
+        .map(routeWords);
+      expect(words.sort()).toEqual([
+        "::/0 via fe80::1 dev eth1 table 1004 metric 1024 proto 233",
+        "::/0 via fe80::3 dev eth1 table 1004 metric 512 proto 233",
+      ]);
+    }
+  });
+
+  it("has no route of the link for what is the pods', whatever its metric", () => {
+    const ours = network.routes.filter(({ hops }) => hops[0]?.link === "ovn-k8s-mp0");
+    const theirs = ["10.244.0.0/16", "10.244.1.0/25", "10.244.7.9"].map((destination) =>
+      main({ link: "eth1", destination, metric: 3 }),
+    );
+    const wider = main({ link: "eth1", destination: "10.0.0.0/8" });
+    expect(of4(tables([...ours, ...theirs, wider]))).toEqual([
+      "10.0.0.0/8 dev eth1 table 1004 proto 233",
+      "0.0.0.0/0 dev eth1 table 1004 proto 233",
+      "10.244.0.0/16 via 10.244.1.1 dev ovn-k8s-mp0 table 1004 proto 233",
+      "blackhole 0.0.0.0/0 table 1004 metric 4294967295 proto 233",
+    ]);
+  });
+
+  describe("of a link that is enslaved to a VRF", () => {
+    const links = network.links.map((link) =>
+      link.name === "eth1" ? { ...link, master: "blue", vrf: "10" } : link,
+    );
+    const l3mdev = (family: 4 | 6, priority: number): Rule => ({
+      family,
+      priority,
+      table: "",
+      protocol: "",
+      selector: "l3mdev",
+    });
+    const planOf = (rules: readonly Rule[], routes: NetworkFacts["routes"] = []) => {
+      const host = { ...bareHost, network: { ...network, routes, links, rules } };
+      return planned(
+        [egressIP("e", { at: { "10.10.10.50": "node1", "fd00:10:10::50": "node1" } })],
+        {},
+        host,
+      );
+    };
+    const preferences = (...rules: readonly Rule[]) =>
+      planOf(rules).rules.map(({ family, priority }) => `${family} ${priority}`);
+
+    it("has the routes of the VRF's table and none of main's over that link, and the pods' of main", () => {
+      const routes = [
+        main({ link: "eth1", gateway: "10.10.10.1", table: "10" }),
+        main({ link: "eth2", destination: "192.0.2.0/24", table: "10" }),
+        main({ link: "", table: "10", type: "unreachable", metric: 4278198272, hops: [] }),
+        main({ link: "eth1", destination: "203.0.113.0/24" }),
+        main({ link: "ovn-k8s-mp0", destination: "10.244.0.0/16", gateway: "10.244.1.1" }),
+      ];
+      expect(of4(planOf([], routes))).toEqual([
+        "0.0.0.0/0 via 10.10.10.1 dev eth1 table 1004 proto 233",
+        "10.244.0.0/16 via 10.244.1.1 dev ovn-k8s-mp0 table 1004 proto 233",
+        "blackhole 0.0.0.0/0 table 1004 metric 4294967295 proto 233",
+      ]);
+    });
+
+    it("is led to before the kernel asks the VRF's table, of each family where that stands", () => {
+      expect(preferences(l3mdev(4, 1000), l3mdev(6, 1000))).toEqual(["4 999", "6 999"]);
+      expect(preferences(l3mdev(4, 500), l3mdev(4, 1000), l3mdev(6, 2000))).toEqual(["4 499", "6 1999"]);
+    });
+
+    it("is led to where others are when nothing or something later asks the VRF's table", () => {
+      expect(preferences()).toEqual(["4 6000", "6 6000"]);
+      expect(preferences(l3mdev(4, 32765), l3mdev(6, 0))).toEqual(["4 6000", "6 0"]);
+    });
+
+    it("does not change where the rules of other links stand", () => {
+      const host = { ...bareHost, network: { ...network, links, rules: [l3mdev(4, 1000)] } };
+      const at = { "10.10.10.50": "node1", "172.18.0.50": "node1" };
+      const { rules } = planned([egressIP("e", { at })], {}, host);
+      expect(rules.map(({ table, priority }) => `${table} ${priority}`)).toEqual(["1003 6000", "1004 999"]);
+    });
   });
 
   it("is led to by one rule a family", () => {

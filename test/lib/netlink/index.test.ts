@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { follow, Run } from "../../../lib/exec/index.ts";
 import { BatchError, createNetlink, monitorNetwork } from "../../../lib/netlink/index.ts";
-import { ADDRESSES, ROUTES, RULES } from "./recorded.ts";
+import { ADDRESSES, ROUTES, RULES, VRFS } from "./recorded.ts";
 
 /** Notes what it is given and answers with the text for the command line, or with this exit status and complaint. */
 function recording(
@@ -19,21 +19,42 @@ function recording(
 }
 
 describe("read", () => {
-  it("asks four times and keeps the families apart", async () => {
+  const local = '[{"priority":0,"src":"all","table":"local"}]';
+  const vrfs = "ip -json -details link show type vrf";
+  const reading = async (answers: Readonly<Record<string, string>>) => {
     const calls: string[] = [];
-    const state = await createNetlink(
-      recording(calls, {
-        "ip -json address show": ADDRESSES,
-        "ip -json -details route show table all": ROUTES,
-        "ip -4 -json rule show": RULES,
-        "ip -6 -json rule show": '[{"priority":0,"src":"all","table":"local"}]',
-      }),
-    ).read();
+    const usual = {
+      "ip -json address show": ADDRESSES,
+      "ip -json -details route show table all": ROUTES,
+      "ip -4 -json rule show": local,
+      "ip -6 -json rule show": local,
+    };
+    return { calls, state: await createNetlink(recording(calls, { ...usual, ...answers })).read() };
+  };
+
+  it("asks four times and keeps the families apart", async () => {
+    const withoutVrf = RULES.replace(/^.*l3mdev.*\n/m, "");
+    const { calls, state } = await reading({ "ip -4 -json rule show": withoutVrf });
     expect(calls).toHaveLength(4);
     expect(state.rules.filter(({ family }) => family === 6)).toHaveLength(1);
-    expect(state.rules.filter(({ family }) => family === 4)).toHaveLength(22);
+    expect(state.rules.filter(({ family }) => family === 4)).toHaveLength(21);
     expect(state.links).toHaveLength(4);
     expect(state.routes).not.toHaveLength(0);
+  });
+
+  it.each([
+    ["there is the rule that comes with the first one", { "ip -6 -json rule show": RULES }],
+    [
+      "a link with an address has a master",
+      { "ip -json address show": ADDRESSES.replace('"ifname":"eth0",', '"ifname":"eth0","master":"b0",') },
+    ],
+  ])("asks for VRFs when %s", async (_, answers) => {
+    const { calls, state } = await reading({ ...answers, [vrfs]: VRFS });
+    expect(calls).toHaveLength(5);
+    expect(calls.at(-1)).toBe(vrfs);
+    // peer1 is enslaved in the recorded listing; b0 is no bridge here.
+    expect(state.links.find(({ name }) => name === "peer1")).toMatchObject({ master: "b0", vrf: "10" });
+    expect(state.links.find(({ name }) => name === "eth1")).not.toHaveProperty("vrf");
   });
 });
 

@@ -6,11 +6,13 @@ import {
   parseAddresses,
   parseRoutes,
   parseRules,
+  parseVrfs,
   routeSlot,
   routeWords,
   ruleWords,
+  withVrfs,
 } from "../../../lib/netlink/pure.ts";
-import { ADDRESSES, ROUTES, RULES } from "./recorded.ts";
+import { ADDRESSES, ROUTES, RULES, VRFS } from "./recorded.ts";
 
 describe("parseAddresses", () => {
   const { links, addresses } = parseAddresses(ADDRESSES);
@@ -62,7 +64,48 @@ describe("parseAddresses", () => {
   });
 });
 
+describe("VRFs", () => {
+  const tables = parseVrfs(VRFS);
+
+  it("are read with their tables, and nothing else is taken for one", () => {
+    expect([...tables]).toEqual([
+      ["b0", "10"],
+      ["mgmt", "1001"],
+    ]);
+    const bridge =
+      '[{"ifname":"br0","linkinfo":{"info_kind":"bridge","info_data":{"table":7}}},{"ifname":"lo"}]';
+    expect(parseVrfs(bridge).size).toBe(0);
+    // A kernel without VRFs lists nothing.
+    expect(parseVrfs("[{},{},{}]").size).toBe(0);
+  });
+
+  it("without a table are not guessed around", () => {
+    const text = '[{"ifname":"x","linkinfo":{"info_kind":"vrf"}}]';
+    expect(() => parseVrfs(text)).toThrow(ParseError);
+    expect(() => parseVrfs(text)).toThrow(/VRF without a table/);
+  });
+
+  it("tell links that are enslaved to them, or are one, which table is theirs", () => {
+    const { links } = parseAddresses(ADDRESSES);
+    const own = [...links, { ...links[0], name: "mgmt" }] as typeof links;
+    expect(withVrfs(own, tables).map(({ name, vrf }) => `${name} ${vrf}`)).toEqual([
+      "eth0 undefined",
+      "eth1 undefined",
+      "lo undefined",
+      "peer1 10",
+      "mgmt 1001",
+    ]);
+  });
+});
+
 describe("parseRoutes", () => {
+  it("leaves out what is only for packets of one type of service", () => {
+    const of = (more: string) =>
+      `[{"type":"unicast","dst":"192.0.2.0/24","gateway":"10.0.0.9","dev":"eth0"${more}}]`;
+    expect(parseRoutes(of(""))).toHaveLength(1);
+    expect(parseRoutes(of(',"tos":"0x10"'))).toEqual([]);
+  });
+
   const routes = parseRoutes(ROUTES);
   const words = routes.map((route) => `${route.family} ${routeWords(route)}`);
 

@@ -64,3 +64,15 @@ export const RULES = `[
 {"priority":32766,"src":"all","table":"main"},
 {"priority":32767,"src":"all","table":"default"}
 ]`;
+
+/**
+ * `ip -json -details link show type vrf` where there are two, with a link enslaved to each; an item that the filter leaves out
+ * is {}. Without IPv6 and the queue figures, which iproute2 prints too.
+ */
+export const VRFS = `[
+{},
+{},
+{"ifindex":8,"ifname":"b0","flags":["NOARP","MASTER","UP","LOWER_UP"],"mtu":65575,"qdisc":"noqueue","operstate":"UP","linkmode":"DEFAULT","group":"default","txqlen":1000,"link_type":"ether","address":"6e:9c:6f:3e:5b:21","broadcast":"ff:ff:ff:ff:ff:ff","promiscuity":0,"allmulti":0,"min_mtu":1280,"max_mtu":65575,"linkinfo":{"info_kind":"vrf","info_data":{"table":10}},"num_tx_queues":1,"num_rx_queues":1},
+{"ifindex":9,"ifname":"mgmt","flags":["NOARP","MASTER"],"mtu":65575,"qdisc":"noop","operstate":"DOWN","linkmode":"DEFAULT","group":"default","txqlen":1000,"link_type":"ether","address":"3a:11:58:d4:0e:7b","broadcast":"ff:ff:ff:ff:ff:ff","promiscuity":0,"allmulti":0,"min_mtu":1280,"max_mtu":65575,"linkinfo":{"info_kind":"vrf","info_data":{"table":1001}},"num_tx_queues":1,"num_rx_queues":1},
+{}
+]`;
