@@ -80,6 +80,7 @@ export async function openHost(
     ipset,
     nft,
     readRecord: record.read,
+    managementPort: config.settings.managementPort,
     readNorthbound: northbound.read,
   });
   const backends = createBackends({

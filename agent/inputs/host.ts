@@ -2,7 +2,6 @@
 // A domain is read as a whole when something woke it; the others keep the objects they had, so that nothing derived from
 // them is made again.
 
-import { readFile } from "node:fs/promises";
 import type { Netlink } from "../../lib/netlink/index.ts";
 import type { Nft } from "../../lib/nftables/index.ts";
 import { normalizeTable } from "../../lib/nftables/pure.ts";
@@ -10,10 +9,10 @@ import type { Ipset, Iptables } from "../../lib/node-iptables/index.ts";
 import type { IpSet } from "../../lib/node-iptables/pure.ts";
 import { announcedToken } from "../model/announced.ts";
 import type { Domain, HostFacts, IntentRecord, NetworkFacts, SetFacts } from "../model/facts.ts";
-import { byCodeUnit } from "../model/names.ts";
 import type { NorthboundFacts } from "../model/northbound.ts";
 import { isOurChain, isOurSet, LEAK_TABLE } from "../model/owner.ts";
 import { holds, shardsFrom } from "../model/shards.ts";
+import { readSysctls } from "./sysctls.ts";
 
 export interface HostReaders {
   readonly netlink: Pick<Netlink, "read">;
@@ -21,6 +20,8 @@ export interface HostReaders {
   readonly ipset: Pick<Ipset, "save">;
   readonly nft: Pick<Nft, "listTable">;
   readonly readRecord: () => Promise<IntentRecord>;
+  /** The link by which pods come in: looked at whether it has addresses or not. */
+  readonly managementPort: string;
   /** `anew`: also what the database does not tell of by itself. */
   readonly readNorthbound: (anew: boolean) => Promise<NorthboundFacts>;
 }
@@ -71,7 +72,7 @@ export function createHostInput(readers: HostReaders): HostInput {
       // Links come and go with their sysctls, so both are read together.
       const sysctls =
         known === undefined || wants("sysctls") || wants("network")
-          ? keepIfSame(known?.sysctls, await readSysctls(next.network))
+          ? readSysctls(readers.managementPort, next.network, next.record, known?.sysctls)
           : known.sysctls;
       const iptables =
         known !== undefined && !wants("iptables")
@@ -130,32 +131,4 @@ function presentTokens(network: NetworkFacts): ReadonlySet<string> {
       return link?.running ? [announcedToken(address, name, link.mac)] : [];
     }),
   );
-}
-
-function keepIfSame(
-  before: HostFacts["sysctls"] | undefined,
-  now: HostFacts["sysctls"],
-): HostFacts["sysctls"] {
-  return before !== undefined && JSON.stringify(before) === JSON.stringify(now) ? before : now;
-}
-
-/** Only links that can host or steer are asked: a node may have hundreds of veths. */
-async function readSysctls(network: NetworkFacts): Promise<HostFacts["sysctls"]> {
-  const links = new Set(network.addresses.filter(({ scope }) => scope === "global").map(({ link }) => link));
-  const paths = ["net/ipv4/conf/all/src_valid_mark", "net/ipv6/conf/all/forwarding"];
-  for (const link of [...links].sort(byCodeUnit)) {
-    paths.push(`net/ipv4/conf/${link}/rp_filter`, `net/ipv4/conf/${link}/forwarding`);
-  }
-  const values = await Promise.all(paths.map((path) => readSysctl(path)));
-  return Object.fromEntries(
-    paths.flatMap((path, index) => (values[index] === undefined ? [] : [[path, values[index]]])),
-  );
-}
-
-async function readSysctl(path: string): Promise<string | undefined> {
-  try {
-    return (await readFile(`/proc/sys/${path}`, "utf8")).trim();
-  } catch {
-    return undefined; // the family is off, or the link went while we read
-  }
 }

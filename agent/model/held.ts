@@ -3,6 +3,7 @@ import type { Link } from "../../lib/netlink/pure.ts";
 import type { HostFacts, IntentRecord, NetworkFacts } from "./facts.ts";
 import { candidatesOf, type Hosting, hostingOf } from "./hosting.ts";
 import { type Address, compareAddresses } from "./ip.ts";
+import { linkProblems, promotionProblem, switchedOff } from "./link-problems.ts";
 import {
   allocateMarks,
   type MarkLayout,
@@ -47,13 +48,16 @@ export function holdFor(
   const unready: Unready[] = [];
   const problems: Problem[] = [];
   const placed: Placed[] = [];
-  const refuse = (egressIP: EgressIP, address: Address, reason: string) => {
-    unready.push({ egressIP, address, reason });
+  const host = { network, sysctls, record };
+  const report = (egressIP: EgressIP, address: Address, text: string) =>
     problems.push({
       object: `EgressIP/${egressIP.name}`,
       path: "status.items",
-      text: `${address}: ${reason}`,
+      text: `${address}: ${text}`,
     });
+  const refuse = (egressIP: EgressIP, address: Address, reason: string) => {
+    unready.push({ egressIP, address, reason });
+    report(egressIP, address, reason);
   };
   const node = nodes.get(settings.node);
   const candidates = candidatesOf(network, settings.managementPort);
@@ -63,6 +67,8 @@ export function holdFor(
   for (const egressIP of [...egressIPs].sort(inOrder)) {
     for (const { address, family, node: assigned } of egressIP.assignments) {
       if (assigned !== settings.node) continue;
+      const danger = promotionProblem(address, host);
+      if (danger !== undefined) report(egressIP, address, danger);
       const owner = ownerOfAddress.get(address);
       const taken = nodeAddresses.get(address);
       if (owner !== undefined) {
@@ -73,7 +79,7 @@ export function holdFor(
         ownerOfAddress.set(address, egressIP);
         const hosting = hostingOf(address, node, candidates);
         const place = placeOn(hosting, links);
-        if (typeof place === "string") refuse(egressIP, address, place);
+        if (typeof place === "string") refuse(egressIP, address, `${place}${switchedOff(family, host)}`);
         else placed.push({ egressIP, address, family, ...place });
       }
     }
@@ -113,7 +119,9 @@ export function holdFor(
         linkUp: link.running,
       }),
     );
-    problems.push(...linkProblems(egressIP, address, family, link, sysctls, settings.manageForwarding));
+    const byKernel = !primary || settings.gatewayMode === "local";
+    for (const text of linkProblems({ address, family, link, byKernel }, host, settings))
+      report(egressIP, address, text);
   }
   return { fresh: marks.fresh, held: Object.freeze(held), unready: Object.freeze(unready), problems };
 }
@@ -145,34 +153,4 @@ function addressesOfNodes(
     if (!single && !ours.has(address)) owners.set(address, `this host, on ${link}`);
   }
   return owners;
-}
-
-/** IPv6 has one switch for all links (ip6_forward in net/ipv6/ip6_output.c looks at no other). */
-export function forwardingPath(family: 4 | 6, link: string): string {
-  return family === 4 ? `net/ipv4/conf/${link}/forwarding` : "net/ipv6/conf/all/forwarding";
-}
-
-/** What keeps packets from leaving or replies from coming back although everything is programmed. */
-function linkProblems(
-  egressIP: EgressIP,
-  address: Address,
-  family: 4 | 6,
-  link: Link,
-  sysctls: HostFacts["sysctls"],
-  managed: boolean,
-): readonly Problem[] {
-  const texts: string[] = [];
-  if (!link.running)
-    texts.push(`link ${link.name} is ${link.up ? "without carrier" : "down"}: nothing can leave with it`);
-  const path = forwardingPath(family, link.name);
-  if (sysctls[path] === "0" && !(managed && family === 4)) {
-    texts.push(
-      `${path.replaceAll("/", ".")} is 0 and must be 1, or nothing is forwarded with the egress IP${family === 4 ? "; see --manage-forwarding" : ""}`,
-    );
-  }
-  return texts.map((text) => ({
-    object: `EgressIP/${egressIP.name}`,
-    path: "status.items",
-    text: `${address}: ${text}`,
-  }));
 }

@@ -120,7 +120,7 @@ function list({ snapshot, plan }: Round, { connections }: Counters): readonly Li
       connections: connections[address] ?? 0,
       reason: problemOf(egressIP.name, address),
     })),
-    ...snapshot.unready.map(({ egressIP, address, reason }) => ({
+    ...snapshot.unready.map(({ egressIP, address }) => ({
       egressIP: egressIP.name,
       address,
       state: "unready" as const,
@@ -128,7 +128,7 @@ function list({ snapshot, plan }: Round, { connections }: Counters): readonly Li
       mark: "",
       pods: 0,
       connections: 0,
-      reason,
+      reason: problemOf(egressIP.name, address),
     })),
   ];
 }

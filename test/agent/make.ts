@@ -164,13 +164,16 @@ export const network: NetworkFacts = Object.freeze({
     route("10.10.10.0/24", "eth1"),
     route("10.244.0.0/16", "ovn-k8s-mp0", "10.244.1.1"),
     route("172.18.0.0/24", "eth0"),
+    route("fd00:10:10::/64", "eth1", "", 256),
+    route("fd00:172:18::/64", "eth0", "", 256),
   ],
   rules: [],
 });
 
 function route(destination: string, link: string, gateway = "", metric = 0): NetworkFacts["routes"][number] {
   const hops = [{ gateway, link, onlink: false, weight: 1 }];
-  return { family: 4, table: "main", type: "unicast", destination, metric, protocol: "kernel", hops, mtu: 0 };
+  const family = familyOf(destination.slice(0, destination.indexOf("/")));
+  return { family, table: "main", type: "unicast", destination, metric, protocol: "kernel", hops, mtu: 0 };
 }
 
 /** A host on which nothing of ours is. */

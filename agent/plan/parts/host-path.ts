@@ -1,10 +1,10 @@
 // The host path: pods reach the kernel through the management port and leave with their egress IP. Pure.
 // One set lookup and one mark rule whatever the number of pods; the README begins with the picture.
 
-import { forwardingPath } from "../../model/held.ts";
 import { lastOf } from "../../model/memo.ts";
 import { isEmpty } from "../../model/shards.ts";
 import type { Held, Snapshot } from "../../model/snapshot.ts";
+import { forwardingPath } from "../../model/sysctls.ts";
 import { nothing, type Plan } from "../plan.ts";
 import { guardRules } from "./guard.ts";
 import { leakGuard } from "./leak-guard.ts";
