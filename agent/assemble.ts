@@ -2,7 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { createConntrack } from "../lib/conntrack/index.ts";
 import { run } from "../lib/exec/index.ts";
-import { createSender } from "../lib/frames/index.ts";
+import { createProber, createSender } from "../lib/frames/index.ts";
 import { createNetlink } from "../lib/netlink/index.ts";
 import { createNft } from "../lib/nftables/index.ts";
 import {
@@ -20,6 +20,7 @@ import { sizeOf } from "./model/shards.ts";
 import { createAnnouncer } from "./sync/announcer.ts";
 import type { AnyBackend } from "./sync/backend.ts";
 import { createBackends } from "./sync/backends.ts";
+import { createGaining, type GainingReports } from "./sync/gaining.ts";
 import { retireLeftovers } from "./sync/leftovers.ts";
 import type { CounterSources } from "./telemetry/counters.ts";
 
@@ -44,6 +45,8 @@ export interface HostOptions {
   /** False: nothing will be written, so nothing is locked either. */
   readonly writes: boolean;
   readonly announceFailed?: (error: unknown) => void;
+  /** What came of asking whether an address that is gained is still answered for by somebody else. */
+  readonly gaining?: GainingReports;
   /** Something of the northbound database is another, or its connection is. */
   readonly northboundChanged?: () => void;
 }
@@ -90,6 +93,7 @@ export async function openHost(
     nft,
     conntrack: createConntrack(run),
     announcer,
+    gaining: createGaining(createProber(run), options.gaining ?? { answered: () => {}, failed: () => {} }),
     northbound: northbound.tools,
     writeRecord: record.write,
     writeSysctl: (path, value) => writeFile(`/proc/sys/${path}`, `${value}\n`),

@@ -32,6 +32,10 @@ export async function runDaemon(config: Config): Promise<number> {
   const { loop, host, contention } = await assemble(config, (all) => manifests.read(all), {
     writes: true,
     announceFailed: (error) => log.warn({ error: String(error) }, "announcementFailed"),
+    gaining: {
+      answered: (answers) => log.warn({ answers }, "addressAnswered"),
+      failed: (error) => log.warn({ error: String(error) }, "probeFailed"),
+    },
     northboundChanged: () => wake.because("northbound"),
   });
   log.info(

@@ -41,6 +41,11 @@ export interface PlannedAddresses {
   readonly hold: readonly PlannedAddress[];
   /** Egress IPs that are not this node's: withdrawn where found alone on a link, whoever added them. */
   readonly notHeld: ReadonlySet<Address>;
+  /**
+   * What leaves its link in its turn, after the ways that lead to it, since nobody else answers for it from now on: what OVN gives
+   * here instead; all, where everything ends. Anything else is withdrawn before all other work.
+   */
+  readonly inTurn: ReadonlySet<Address> | "all";
 }
 
 export interface Mark {
@@ -131,6 +136,6 @@ export const nothing: Plan = Object.freeze({
   iptables: Object.freeze({ 4: NO_RULES, 6: NO_RULES }),
   marks: Object.freeze([]),
   cutUnmarked: false,
-  addresses: Object.freeze({ hold: Object.freeze([]), notHeld: new Set<Address>() }),
+  addresses: Object.freeze({ hold: Object.freeze([]), notHeld: new Set<Address>(), inTurn: "all" }),
   northbound: NO_ROWS,
 });

@@ -1,10 +1,14 @@
 // Egress IPs as addresses of their links. In: plan, facts. Out: lines of `ip -batch`.
+// One that leaves goes before all other work; one that is gained is asked for first, while the others work: no two nodes answer.
 // Always /32 or /128: with promote_secondaries=0 taking a wider one away would take the node's own with it (BL-41).
+import type { ProbeTarget } from "../../lib/frames/index.ts";
 import type { LinkAddress } from "../../lib/netlink/pure.ts";
+import { hasNeighbours } from "../model/announced.ts";
 import type { HostFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
+import { leavesFirst } from "./leaving.ts";
 import type { Tools } from "./tools.ts";
 
 export interface AddressChange {
@@ -12,14 +16,23 @@ export interface AddressChange {
   readonly link: string;
   readonly address: string;
   readonly family: 4 | 6;
+  /** Where to ask whether somebody else still answers for it; missing where there are no neighbours to ask. */
+  readonly ask?: { readonly ifindex: number; readonly mac: string };
 }
 
-export function addresses(tools: Pick<Tools, "netlink">): Backend<AddressChange> {
+export function addresses(tools: Pick<Tools, "netlink" | "gaining">): Backend<AddressChange> {
   return {
     name: "addresses",
     reads: { plan: ["addresses"], facts: ["network", "record"] },
     verifies: "network",
     diff: (plan, facts) => ({ establish: missing(plan, facts), retire: stale(plan, facts) }),
+    withdraw: (plan, facts) => stale(plan, facts).filter(leavesFirst(plan)),
+    prepare: (changes) => tools.gaining.released(changes.flatMap(questionOf)),
+    // A fight over one address must not keep another one here, or from coming here.
+    without: ({ establish, retire }, lines) => {
+      const free = (change: AddressChange) => !lines.has(`ip ${line(change)}`);
+      return { establish: establish.filter(free), retire: retire.filter(free) };
+    },
     print: (changes) => changes.map((change) => `ip ${line(change)}`),
     predict,
     apply: (changes) => tools.netlink.batch(changes.map(line)),
@@ -36,11 +49,21 @@ function line({ op, link, address, family }: AddressChange): string {
   return `address ${op} ${address}/${length} dev ${link}${how}`;
 }
 
+/** What has no Ethernet has nobody to ask: tunnels and the like. */
+function questionOf({ address, ask }: AddressChange): readonly ProbeTarget[] {
+  return ask === undefined ? [] : [{ ...ask, address }];
+}
+
 function missing(plan: Plan, facts: HostFacts): readonly AddressChange[] {
+  const links = new Map(facts.network.links.map((link) => [link.name, link]));
+  const asking = (name: string): Pick<AddressChange, "ask"> => {
+    const { index: ifindex, mac = "" } = links.get(name) ?? {};
+    return ifindex !== undefined && hasNeighbours(mac) ? { ask: { ifindex, mac } } : {};
+  };
   const there = new Set(facts.network.addresses.filter(alone).map(keyOf));
   return plan.addresses.hold
     .filter((entry) => entry.addable && !there.has(keyOf(entry)))
-    .map(({ link, address, family }) => ({ op: "replace", link, address, family }));
+    .map(({ link, address, family }) => ({ op: "replace", link, address, family, ...asking(link) }));
 }
 
 function stale(plan: Plan, facts: HostFacts): readonly AddressChange[] {

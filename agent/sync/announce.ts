@@ -2,11 +2,12 @@
 // Announced when an address was gained and when its link came back; never what was found at start (known-faults BL-39).
 
 import { linkLocalFromMac } from "../../lib/frames/pure.ts";
-import { announcedToken } from "../model/announced.ts";
+import { announcedToken, hasNeighbours } from "../model/announced.ts";
 import type { HostFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
+import { leavesFirst } from "./leaving.ts";
 import type { Tools } from "./tools.ts";
 
 export interface AnnounceChange {
@@ -26,6 +27,8 @@ export function announce(tools: Pick<Tools, "announcer">): Backend<AnnounceChang
     reads: { plan: ["addresses"], facts: ["announced", "network"] },
     verifies: undefined,
     diff,
+    // Before the address goes: who finds that nobody answers any more must not be told otherwise by a late frame.
+    withdraw: (plan, facts) => diff(plan, facts).retire.filter(leavesFirst(plan)),
     print: (changes) =>
       changes.map(
         ({ op, address, link, mac }) => `${op} ${address} on ${link}${op === "stop" ? "" : ` at ${mac}`}`,
@@ -39,13 +42,11 @@ export function announce(tools: Pick<Tools, "announcer">): Backend<AnnounceChang
       return changes.length === 0 ? facts : { ...facts, announced };
     },
     apply: async (changes) => {
-      tools.announcer.stop(changes.filter(({ op }) => op === "stop"));
+      await tools.announcer.stop(changes.filter(({ op }) => op === "stop"));
       tools.announcer.start(changes.filter(({ op }) => op === "announce"));
     },
   };
 }
-
-const ETHERNET = /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/;
 
 function diff(
   plan: Plan,
@@ -56,8 +57,7 @@ function diff(
   const establish: AnnounceChange[] = [];
   for (const { address, link: name } of plan.addresses.hold) {
     const link = links.get(name);
-    // Tunnels and the like have no neighbours to tell.
-    if (link === undefined || !link.running || !ETHERNET.test(link.mac)) continue;
+    if (link === undefined || !link.running || !hasNeighbours(link.mac)) continue;
     const token = announcedToken(address, name, link.mac);
     wanted.add(token);
     if (facts.announced.has(token)) continue;

@@ -7,8 +7,8 @@ import type { AnnounceChange } from "./announce.ts";
 export interface Announcer {
   /** Sends the first frame of each at once and the rest of the series later. A frame that could not be sent is reported. */
   start(announcements: readonly AnnounceChange[]): void;
-  /** Nothing more goes out for these: the address is leaving this node. */
-  stop(announcements: readonly Pick<AnnounceChange, "token">[]): void;
+  /** Nothing more goes out for these, from when it resolves on: the address is leaving this node. Never rejects. */
+  stop(announcements: readonly Pick<AnnounceChange, "token">[]): Promise<void>;
   close(): void;
 }
 
@@ -27,10 +27,15 @@ export function createAnnouncer(
 ): Announcer {
   const timers = new Set<NodeJS.Timeout>();
   const active = new Set<string>();
+  const onTheirWay = new Set<{ readonly tokens: ReadonlySet<string>; readonly sent: Promise<void> }>();
   const send = (announcements: readonly AnnounceChange[]) => {
     const still = announcements.filter(({ token }) => active.has(token));
     if (still.length === 0) return;
-    sender.send(still.map((entry) => ({ ifindex: entry.ifindex, frame: frameOf(entry) }))).catch(onFailure);
+    const frames = still.map((entry) => ({ ifindex: entry.ifindex, frame: frameOf(entry) }));
+    const sent = sender.send(frames).catch(onFailure);
+    const entry = { tokens: new Set(still.map(({ token }) => token)), sent };
+    onTheirWay.add(entry);
+    void sent.then(() => onTheirWay.delete(entry));
   };
   return {
     start: (announcements) => {
@@ -49,8 +54,12 @@ export function createAnnouncer(
         timers.add(timer);
       }
     },
-    stop: (announcements) => {
+    stop: async (announcements) => {
       for (const { token } of announcements) active.delete(token);
+      const late = [...onTheirWay].filter(({ tokens }) =>
+        announcements.some(({ token }) => tokens.has(token)),
+      );
+      await Promise.all(late.map(({ sent }) => sent));
     },
     close: () => {
       for (const timer of timers) clearTimeout(timer);

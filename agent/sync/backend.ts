@@ -30,6 +30,16 @@ export interface Backend<C> {
    * that, contention holds single lines of it, else all of it.
    */
   without?(diff: Diff<C>, lines: ReadonlySet<string>): Diff<C>;
+  /**
+   * What of `retire` cannot wait, since another node answers for it from now on: taken away before anything is established,
+   * whatever fails then. Pure.
+   */
+  withdraw?(plan: Plan, facts: HostFacts): readonly C[];
+  /**
+   * Begins what takes time and changes nothing, for what is going to be established, while the backends before this one are at
+   * work; apply waits for it. Never rejects.
+   */
+  prepare?(changes: readonly C[]): Promise<void>;
   /** Domain to read back after a write; undefined where a successful write is trusted until the slow tick. */
   readonly verifies: Domain | undefined;
   diff(plan: Plan, facts: HostFacts): Diff<C>;

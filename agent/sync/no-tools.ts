@@ -12,6 +12,7 @@ export const noTools: Tools = {
   nft: { apply: refuse },
   conntrack: { deleteByMark: refuse, deleteBySource: refuse },
   announcer: { start: refuse, stop: refuse, close: () => {} },
+  gaining: { released: refuse },
   northbound: { commit: refuse, gone: () => [] },
   writeRecord: refuse,
   writeSysctl: refuse,

@@ -1,11 +1,12 @@
-// One round: every backend establishes, first to last; only if all of that worked does every backend retire, last to first,
-// up to the first that cannot: what stands below it is what it still needs (a mark is free only when its flows are gone).
+// One round: what another node answers for now is withdrawn; then every backend establishes, first to last; only if all of that
+// worked does every backend retire, last to first, up to the first that cannot: what stands below it is what it still needs
+// (a mark is free only when its flows are gone).
 // Also the printer of a round: the same text for `plan`, the golden files, the debug socket and bug reports.
 import type { HostFacts } from "../model/facts.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { AnyBackend } from "./backend.ts";
 
-export type Phase = "establish" | "retire";
+export type Phase = "withdraw" | "establish" | "retire";
 
 /** What one backend has to do, or did, in one phase. */
 export interface Step {
@@ -48,6 +49,7 @@ export async function carryOut(
   const steps: Step[] = [];
   const failures: Failure[] = [];
   const wrote = new Map<AnyBackend, number>();
+  const prepared = new Map<AnyBackend, Promise<void>>();
   let facts = start;
   /** One backend that cannot be worked out must not keep the others from working. */
   const guarded = (backend: AnyBackend, phase: Phase, make: () => readonly unknown[]): readonly unknown[] => {
@@ -70,7 +72,10 @@ export async function carryOut(
       const step: Step = { backend: backend.name, phase, lines: backend.print(changes) };
       steps.push(step);
       wrote.set(backend, (wrote.get(backend) ?? 0) + step.lines.length);
-      return options.write ? failureOf(backend.apply(changes, step.lines)) : undefined;
+      if (!options.write) return undefined;
+      const ready = phase === "establish" ? prepared.get(backend) : undefined;
+      const apply = () => backend.apply(changes, step.lines);
+      return failureOf(ready === undefined ? apply() : ready.then(apply));
     });
     for (const [index, { backend, changes }] of acting.entries()) {
       // Worked out while the tools are at it; thrown away when they fail.
@@ -82,6 +87,13 @@ export async function carryOut(
       else facts = isTold ? ((await backend.reread?.(facts)) ?? predicted) : predicted;
     }
   };
+  /** What may not wait, but for what is held of it. */
+  const withdrawn = (backend: AnyBackend) => {
+    const retire = backend.withdraw?.(plan, facts) ?? [];
+    const lines = options.heldLines?.(backend);
+    if (retire.length === 0 || lines === undefined || lines.size === 0) return retire;
+    return backend.without?.({ establish: [], retire }, lines).retire ?? retire;
+  };
   /** The diff but for what is held of it. */
   const allowed = (backend: AnyBackend, now: HostFacts) => {
     const whole = diffOf(backend, plan, now);
@@ -92,12 +104,18 @@ export async function carryOut(
       left.establish.length === whole.establish.length && left.retire.length === whole.retire.length;
     return { ...left, isWhole };
   };
-  // Worked out before anything is done, but for the late ones: a backend may ask what is new, and must not see what
+  const groups = groupsOf(backends);
+  for (const group of [...groups].reverse())
+    await act([...group].reverse(), "withdraw", (backend) =>
+      options.held(backend) ? [] : withdrawn(backend),
+    );
+  // Worked out before anything is established, but for the late ones: a backend may ask what is new, and must not see what
   // another has just added.
+  const standing = facts;
   const establish = new Map(
     backends
       .filter((backend) => !backend.late && !options.held(backend))
-      .map((backend) => [backend, guarded(backend, "establish", () => allowed(backend, start).establish)]),
+      .map((backend) => [backend, guarded(backend, "establish", () => allowed(backend, standing).establish)]),
   );
   const failed = (name: string) => failures.some(({ backend }) => backend === name);
   const toEstablish = (backend: AnyBackend) => {
@@ -106,7 +124,10 @@ export async function carryOut(
       ? allowed(backend, facts).establish
       : (establish.get(backend) ?? []);
   };
-  const groups = groupsOf(backends);
+  if (options.write)
+    for (const [backend, changes] of establish)
+      if (backend.prepare !== undefined && changes.length > 0)
+        prepared.set(backend, backend.prepare(changes));
   for (const group of groups) await act(group, "establish", toEstablish);
   if (failures.length === 0) {
     for (const group of [...groups].reverse()) {

@@ -6,6 +6,7 @@ import type { Ipset, Iptables } from "../../lib/node-iptables/index.ts";
 import type { IntentRecord } from "../model/facts.ts";
 import type { NorthboundFacts } from "../model/northbound.ts";
 import type { Announcer } from "./announcer.ts";
+import type { Gaining } from "./gaining.ts";
 import type { RowChange } from "./northbound/changes.ts";
 
 export interface Tools {
@@ -15,6 +16,7 @@ export interface Tools {
   readonly nft: Pick<Nft, "apply">;
   readonly conntrack: Pick<Conntrack, "deleteByMark" | "deleteBySource">;
   readonly announcer: Announcer;
+  readonly gaining: Gaining;
   readonly northbound: {
     /** All of it or nothing, in one transaction. Throws what the session throws. */
     commit(changes: readonly RowChange[]): Promise<void>;

@@ -48,10 +48,15 @@ export function recordingTools(): RecordingTools {
       start: (announcements) => {
         if (announcements.length > 0) writes.push(`announce: ${tokens(announcements)}`);
       },
-      stop: (announcements) => {
+      stop: async (announcements) => {
         if (announcements.length > 0) writes.push(`hush: ${tokens(announcements)}`);
       },
       close: () => {},
+    },
+    gaining: {
+      released: async (targets) => {
+        if (targets.length > 0) writes.push(`ask: ${targets.map(({ address }) => address).join(", ")}`);
+      },
     },
     northbound: {
       commit: (changes) => write("northbound", changes.map(printChange).join("\n")),

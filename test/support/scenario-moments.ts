@@ -30,6 +30,7 @@ export async function momentsOf(plan: Plan, start: HostFacts): Promise<readonly 
   const watched = createBackends(noTools).map(
     (backend): AnyBackend => ({
       ...backend,
+      prepare: () => Promise.resolve(),
       apply: (changes) => {
         written.push({ backend, changes });
         return Promise.resolve();

@@ -46,10 +46,11 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
   const marks = lastOf((held: readonly Held[], mask: number) =>
     Object.freeze(held.map(({ family, mark }) => ({ family, mark, mask }))),
   );
-  const addresses = lastOf((held: readonly Held[], notHeld: Snapshot["notHeld"]) =>
+  const addresses = lastOf((held: readonly Held[], all: readonly Held[], notHeld: Snapshot["notHeld"]) =>
     Object.freeze({
       hold: held.map(({ link, address, family, linkUp }) => ({ link, address, family, addable: linkUp })),
       notHeld,
+      inTurn: new Set(all.flatMap((entry) => (held.includes(entry) ? [] : [entry.address]))),
     }),
   );
   const sysctls = lastOf(sysctlsOf);
@@ -65,7 +66,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
       snapshot.kept,
     );
     const idle = held.length === 0 && isEmpty(served[4]) && isEmpty(served[6]);
-    if (idle) return { ...NOTHING_HERE, addresses: addresses(held, snapshot.notHeld) };
+    if (idle) return { ...NOTHING_HERE, addresses: addresses(held, snapshot.held, snapshot.notHeld) };
     return {
       sysctls: sysctls(settings, held),
       sets: setsOf(snapshot.exempt, served),
@@ -75,7 +76,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
       iptables: iptablesOf(settings, held, layout),
       marks: marks(held, layout.mask),
       cutUnmarked: settings.existingConnections === "cut",
-      addresses: addresses(held, snapshot.notHeld),
+      addresses: addresses(held, snapshot.held, snapshot.notHeld),
     };
   };
 }

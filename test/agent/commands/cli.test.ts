@@ -247,7 +247,7 @@ describe("plan over recorded facts", () => {
     expect(value.problems).toEqual([]);
     for (const step of value.steps) {
       expect(Object.keys(step)).toEqual(["backend", "phase", "lines"]);
-      expect(step.phase).toMatch(/^(establish|retire)$/);
+      expect(step.phase).toMatch(/^(withdraw|establish|retire)$/);
       expect(step.lines).not.toEqual([]);
     }
     expect(JSON.parse((await plan("settled.facts", "-o", "json")).stdout)).toEqual({

@@ -103,7 +103,8 @@ describe("a plan", () => {
       namespaceSelector: [{ key: "x", operator: "Exists" }],
     });
     const plan = planned([elsewhere, namespace("shop"), pod("shop/a", ["10.244.1.3"])]);
-    expect(plan).toEqual({ ...nothing, addresses: { hold: [], notHeld: new Set(["172.18.0.50"]) } });
+    const addresses = { hold: [], notHeld: new Set(["172.18.0.50"]), inTurn: new Set() };
+    expect(plan).toEqual({ ...nothing, addresses });
   });
 
   it.each([

@@ -76,7 +76,7 @@ describe("the announcer", () => {
     const { announcer, sent } = announcing();
     announcer.start([change("172.18.0.50"), change("172.18.0.51")]);
     await vi.advanceTimersByTimeAsync(200);
-    announcer.stop([change("172.18.0.50")]);
+    await announcer.stop([change("172.18.0.50")]);
     const before = sent.length;
     await vi.advanceTimersByTimeAsync(60_000);
     const later = sent.slice(before).flatMap(({ frames }) => frames.map(({ frame }) => frame));
@@ -84,10 +84,35 @@ describe("the announcer", () => {
     expect(later).toEqual(later.map(() => frameOf(change("172.18.0.51"))));
   });
 
+  it("has stopped only when frames on their way are out, and does not wait for those of others", async () => {
+    const out: (() => void)[] = [];
+    const sender: Sender = { send: () => new Promise((resolve) => out.push(resolve)) };
+    const announcer = createAnnouncer(sender, () => undefined);
+    announcer.start([change("172.18.0.50")]);
+    announcer.start([change("172.18.0.51")]);
+    let stopped = 0;
+    const first = announcer.stop([change("172.18.0.50")]).then(() => stopped++);
+    await vi.advanceTimersByTimeAsync(50);
+    expect([out.length, stopped]).toEqual([2, 0]);
+    out[0]?.();
+    await first;
+    expect(stopped).toBe(1);
+    // Nothing of it is on its way now.
+    await announcer.stop([change("172.18.0.50")]);
+    announcer.close();
+  });
+
+  it("has stopped as well when a frame on its way could not be sent", async () => {
+    const { announcer, failures } = announcing(() => true);
+    announcer.start([change("172.18.0.50")]);
+    await announcer.stop([change("172.18.0.50")]);
+    expect(failures).toEqual(["Error: network is down"]);
+  });
+
   it("sends nothing at all once every address has left", async () => {
     const { announcer, at } = announcing();
     announcer.start([change("172.18.0.50")]);
-    announcer.stop([change("172.18.0.50")]);
+    await announcer.stop([change("172.18.0.50")]);
     await vi.advanceTimersByTimeAsync(60_000);
     expect(at()).toEqual([0]);
   });
@@ -95,7 +120,7 @@ describe("the announcer", () => {
   it("announces again an address that left and came back", async () => {
     const { announcer, sent } = announcing();
     announcer.start([change("172.18.0.50")]);
-    announcer.stop([change("172.18.0.50")]);
+    await announcer.stop([change("172.18.0.50")]);
     await vi.advanceTimersByTimeAsync(10_000);
     announcer.start([change("172.18.0.50")]);
     await vi.advanceTimersByTimeAsync(10_000);
