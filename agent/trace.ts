@@ -307,7 +307,7 @@ function ownSource({ facts, family, link, nextHop, source }: State): string {
   return (near ?? candidates[0])?.address ?? source;
 }
 
-const UNMARKED = /^meta mark & (0x[0-9a-f]+) == 0x0+ accept$/m;
+const UNMARKED = /^meta mark & (0x[0-9a-f]+) == 0x0+ /m;
 const TO_PODS = /^oifname "([^"]+)" accept$/m;
 
 /** The conditions of plan/parts/leak-guard.ts, read from the table itself. */

@@ -16,6 +16,9 @@ export const SNAT_CHAIN = "EGRESSIP-SNAT";
 export const GUARD_CHAIN = "EGRESSIP-GUARD";
 export const LEAK_TABLE = "egressip";
 
+/** Packet mark of what OVN's policies lead to this host's kernel for an egress IP: the reference's (0.3, since 2026). */
+export const LED_MARK = 1009;
+
 export function isOurChain(_table: string, chain: string): boolean {
   return chain === MARK_CHAIN || chain === SNAT_CHAIN || chain === GUARD_CHAIN;
 }

@@ -140,7 +140,7 @@ describe("a pod's own SNAT row", () => {
     );
     await round(local, own, here);
     expect(await snats(server)).toEqual(first);
-    expect(await shortRows(server)).toContain("policy 10.244.1.3 10.244.1.2");
+    expect(await shortRows(server)).toContain("policy 10.244.1.3 10.244.1.2 pkt_mark=1009");
   });
 
   test("that OVN-Kubernetes made once more beside ours goes again, and is not made twice when ours goes", async () => {

@@ -121,9 +121,10 @@ export function planOf(
   return { ...northbound, text: lines.join("\n") };
 }
 
-/** `policy 10.244.1.3 100.64.0.2` or `nat GR_node1 10.244.1.3 172.18.0.50` */
+/** `policy 10.244.1.3 100.64.0.2`, `policy 10.244.1.3 10.244.1.2 pkt_mark=1009` or `nat GR_node1 10.244.1.3 172.18.0.50` */
 function rowText({ table, on, columns }: Row): string {
   if (table === "NAT") return `nat ${on.join()} ${columns["logical_ip"]} ${columns["external_ip"]}`;
   const hops = columns["nexthops"] as readonly string[];
-  return `policy ${String(columns["match"]).replace(/.* /, "")} ${columns["action"] === "drop" ? "drop" : hops.join()}`;
+  const options = Object.entries(columns["options"] ?? {}).map(([key, value]) => ` ${key}=${value}`);
+  return `policy ${String(columns["match"]).replace(/.* /, "")} ${columns["action"] === "drop" ? "drop" : hops.join()}${options.join("")}`;
 }

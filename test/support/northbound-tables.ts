@@ -129,7 +129,7 @@ function sortedJson(value: Value): string {
 
 /**
  * Rows of single pods, and the served set, one a line and without what all rows have in common:
- * `policy 10.244.1.3 100.64.0.2`, `nat GR_node1 10.244.1.3 172.18.0.50`, `snat GR_node1 10.244.1.3 172.18.0.11`, `served 10.244.1.3`.
+ * `policy 10.244.1.3 100.64.0.2`, `policy 10.244.1.3 10.244.1.2 pkt_mark=1009`, `nat GR_node1 10.244.1.3 172.18.0.50`, `snat GR_node1 10.244.1.3 172.18.0.11`, `served 10.244.1.3`.
  */
 export async function shortRows(server: Client, owner = "egressip-agent"): Promise<readonly string[]> {
   const rows = await readTables(server, ["Logical_Router_Policy", "NAT", "Address_Set", "Logical_Router"]);
@@ -146,8 +146,9 @@ function shortRow(row: DatabaseRow, owner: string): readonly string[] {
   if (table === "NAT") return [`nat ${on.join()} ${columns["logical_ip"]} ${columns["external_ip"]}`];
   if (table === "Logical_Router_Policy" && columns["priority"] === 100) {
     const hops = [columns["nexthops"] ?? []].flat().join();
+    const options = Object.entries(columns["options"] ?? {}).map(([key, value]) => ` ${key}=${value}`);
     return [
-      `policy ${String(columns["match"]).replace(/.* /, "")} ${columns["action"] === "drop" ? "drop" : hops}`,
+      `policy ${String(columns["match"]).replace(/.* /, "")} ${columns["action"] === "drop" ? "drop" : hops}${options.join("")}`,
     ];
   }
   const ids = columns["external_ids"] as Readonly<Record<string, string>>;

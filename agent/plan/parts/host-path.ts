@@ -72,7 +72,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
       sets: setsOf(snapshot.exempt, served),
       routes: routes(settings.managementPort, held, snapshot.host.network),
       rules: rules(layout, held, snapshot.host.network),
-      leakGuard: leakGuardOf(settings.managementPort, layout.mask, held),
+      leakGuard: leakGuardOf(settings, held),
       iptables: iptablesOf(settings, held, layout),
       marks: marks(held, layout.mask),
       cutUnmarked: settings.existingConnections === "cut",

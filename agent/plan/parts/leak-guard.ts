@@ -1,22 +1,24 @@
-// The last look, after NAT: a marked packet leaves with one of our egress IPs or not at all. Pure.
+// The last look, after NAT: what is marked, by us or by OVN, leaves with one of our egress IPs or not at all. Pure.
 // iptables has no hook behind its nat table, and the guard must outlive a flushed nat table (known-faults BL-64), so this
 // one table is nft's own. It works beside iptables-nft and iptables-legacy alike.
-import { type Address, sortedAddresses } from "../../model/ip.ts";
-import { LEAK_TABLE } from "../../model/owner.ts";
+// OVN's mark says that a packet is a selected pod's (reference I.2): it is held also while our chains and sets are empty.
+import { type Address, type Cidr, formatPrefix, sortedAddresses } from "../../model/ip.ts";
+import { LEAK_TABLE, LED_MARK } from "../../model/owner.ts";
+import type { Settings } from "../../model/settings.ts";
 import type { Held } from "../../model/snapshot.ts";
 
 /** Comment of the rule that drops, by which its counter is found again. */
 const LEAK_COUNTER = "egressip-leak";
 
 /** The table as `nft list table` prints it with the figures taken out (lib/nftables normalizeTable). */
-export function leakGuard(managementPort: string, mask: number, held: readonly Held[]): string {
-  const zero = `0x${mask.toString(16).padStart(8, "0")} == 0x00000000`;
+export function leakGuard(settings: Settings, held: readonly Held[]): string {
+  const unmarked = `meta mark & ${hex32(settings.markMask)} == ${hex32(0)}`;
   return [
     `table inet ${LEAK_TABLE} {`,
     "chain leak {",
     "type filter hook postrouting priority 300; policy accept;",
-    `meta mark & ${zero} accept`,
-    `oifname "${managementPort}" accept`,
+    `${unmarked} meta mark != ${hex32(LED_MARK)} accept`,
+    `oifname "${settings.managementPort}" accept`,
     // Whoever translated it: with our chain flushed or not first (BL-33) the node's own masquerade gets it.
     ...([4, 6] as const).flatMap((family) => {
       const addresses = held.filter((entry) => entry.family === family).map(({ address }) => address);
@@ -24,11 +26,44 @@ export function leakGuard(managementPort: string, mask: number, held: readonly H
         ? []
         : [`${family === 4 ? "ip" : "ip6"} saddr ${setText(addresses)} accept`];
     }),
+    // Led here and not marked by us: rightly so, or because nothing of ours was there.
+    `meta mark ${hex32(LED_MARK)} jump unmarked`,
     `counter drop comment "${LEAK_COUNTER}"`,
+    "}",
+    "chain unmarked {",
+    ...passing(settings),
     "}",
     "}",
     "",
   ].join("\n");
+}
+
+/**
+ * What the mark chain leaves without a mark. Networks one by one: nft joins those of a set, and would print others than it was
+ * given. Of pods' and nodes' addresses there are none: for them OVN leads nothing here.
+ */
+function passing({ clusterNetworks, serviceNetworks, exemptNetworks }: Settings): readonly string[] {
+  const lines = (networks: readonly Cidr[], way: "saddr" | "daddr", verdict: string) =>
+    [...new Set(networks.filter(({ length }) => length > 0).map(networkText))].map(
+      (network) => `${network.includes(":") ? "ip6" : "ip"} ${way} ${network} ${verdict}`,
+    );
+  return [
+    "ct direction reply accept",
+    "ct status dnat accept",
+    ...lines([...serviceNetworks, ...exemptNetworks], "daddr", "accept"),
+    // Known from before it was led here, and translated by somebody else: it keeps its source.
+    ...lines(clusterNetworks, "saddr", "return"),
+    "ct state established,related accept",
+  ];
+}
+
+/** As nft prints it. */
+function networkText(network: Cidr): string {
+  return network.length === (network.family === 4 ? 32 : 128) ? network.network : formatPrefix(network);
+}
+
+function hex32(value: number): string {
+  return `0x${value.toString(16).padStart(8, "0")}`;
 }
 
 /** `wanted`, which also lets out what `observed` lets out: flows of an egress IP that leaves live until they are ended. */

@@ -1,20 +1,48 @@
 // The leak guard's table: what it lets out, and what it lets out besides while an egress IP is leaving.
 import { describe, expect, it } from "vitest";
-import { lettingOutAlso, sourcesOf } from "../../../agent/plan/parts/leak-guard.ts";
+import { leakGuard, lettingOutAlso, sourcesOf } from "../../../agent/plan/parts/leak-guard.ts";
+import { cidr, settings } from "../make.ts";
 
 const table = (...accepts: readonly string[]) =>
   [
     "table inet egressip {",
     "chain leak {",
     "type filter hook postrouting priority 300; policy accept;",
-    "meta mark & 0x7ff00000 == 0x00000000 accept",
+    "meta mark & 0x7ff00000 == 0x00000000 meta mark != 0x000003f1 accept",
     'oifname "ovn-k8s-mp0" accept',
     ...accepts,
+    "meta mark 0x000003f1 jump unmarked",
     'counter drop comment "egressip-leak"',
+    "}",
+    "chain unmarked {",
+    "ct direction reply accept",
+    "ct status dnat accept",
+    "ip daddr 10.96.0.0/16 accept",
+    "ip6 daddr fd00:10:96::/112 accept",
+    "ip daddr 100.64.0.0/16 accept",
+    "ip saddr 10.244.0.0/16 return",
+    "ip6 saddr fd00:10:244::/48 return",
+    "ct state established,related accept",
     "}",
     "}",
     "",
   ].join("\n");
+
+describe("leakGuard", () => {
+  it("is the same table whatever nft has to say of it", () => {
+    expect(leakGuard(settings, [])).toBe(table());
+  });
+  it("names single addresses and doubled networks as nft does, and no network of everything", () => {
+    const exemptNetworks = ["192.0.2.9/32", "10.96.0.0/16", "2001:db8::9/128", "0.0.0.0/0"].map(cidr);
+    const lines = leakGuard({ ...settings, exemptNetworks }, []).split("\n");
+    expect(lines.filter((line) => line.includes("daddr"))).toEqual([
+      "ip daddr 10.96.0.0/16 accept",
+      "ip6 daddr fd00:10:96::/112 accept",
+      "ip daddr 192.0.2.9 accept",
+      "ip6 daddr 2001:db8::9 accept",
+    ]);
+  });
+});
 
 describe("lettingOutAlso", () => {
   const ten = "ip saddr 10.10.10.50 accept";

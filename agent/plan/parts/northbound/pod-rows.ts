@@ -12,6 +12,7 @@ import {
 import { type Ids, natIds, podRowName, policyIds } from "../../../model/northbound-ids.ts";
 import { REROUTE_PRIORITY } from "../../../model/northbound-pod.ts";
 import type { EgressIP, Node } from "../../../model/objects.ts";
+import { LED_MARK } from "../../../model/owner.ts";
 import type { SelectedPod } from "../../../model/selection.ts";
 import type { Settings } from "../../../model/settings.ts";
 import type { Shard } from "../../../model/shards.ts";
@@ -52,7 +53,7 @@ export function podRowsFor(
         // Nowhere to go yet: held back, since it must not leave with the node's address.
         action: hops.length === 0 ? "drop" : "reroute",
         nexthops: hops,
-        options: {},
+        options: optionsOf(hops, topology.management[family]),
       },
       ids: policyIds(ids, REROUTE_PRIORITY, podRowName(by.name, pod), `ip${family}`),
     };
@@ -113,6 +114,18 @@ export function podRowsFor(
 }
 
 const NO_ROWS: readonly FoundRow[] = [];
+
+const LED: Row["columns"][string] = Object.freeze({ pkt_mark: String(LED_MARK) });
+const UNMARKED: Row["columns"][string] = Object.freeze({});
+
+/**
+ * What comes to this host's kernel says that OVN has led it there (reference I.1), so that it is told from others even where
+ * nothing here knows its pod. Not where some of it goes on by a tunnel: an option is the row's, not the hop's, and a tunnel's own
+ * packets are routed by the mark of what they carry.
+ */
+function optionsOf(hops: readonly Address[], management: Address | undefined): Row["columns"][string] {
+  return hops.length > 0 && hops.every((hop) => hop === management) ? LED : UNMARKED;
+}
 
 /** What is held here by `NAME FAMILY`: one object has one address of a family on a node (reference A.1). */
 function heldByName(held: readonly Held[]): ReadonlyMap<string, Held> {

@@ -21,20 +21,22 @@ const mp2 = { 4: "10.244.2.2", 6: "fd00:10:244:2::2" } as const;
 type Addresses = Readonly<Record<Family, string>>;
 
 type Kind = keyof typeof egressIPs;
-/** Where the policy leads, and whether this node's gateway router gives the egress IP. */
-type Cell = { readonly to?: Addresses; readonly nat?: true };
+/** Where the policy leads and with which mark, and whether this node's gateway router gives the egress IP. */
+type Cell = { readonly to?: Addresses; readonly mark?: "1009"; readonly nat?: true };
+/** To this node's kernel, which is told so (I.1). A tunnel carries no mark: to another node's there is none. */
+const led: Cell = { to: mp1, mark: "1009" };
 /** What node1 writes. Columns: pod and egress IP here; pod here; egress IP here; neither. */
 type Cells = readonly [both: Cell, pod: Cell, egress: Cell, neither: Cell];
 
 const shared: Readonly<Record<Layout, Readonly<Record<Kind, Cells>>>> = {
   zones: {
     primary: [{ to: join1, nat: true }, { to: transit2 }, { nat: true }, {}],
-    secondary: [{ to: mp1 }, { to: transit2 }, { to: mp1 }, {}],
+    secondary: [led, { to: transit2 }, led, {}],
   },
   // One database: the agent of the pod's node writes the policy, that of the egress node the NAT row.
   central: {
     primary: [{ to: join1, nat: true }, { to: join2 }, { nat: true }, {}],
-    secondary: [{ to: mp1 }, { to: mp2 }, {}, {}],
+    secondary: [led, { to: mp2 }, {}, {}],
   },
 };
 /** Everything leaves through a kernel: as with egress IPs of other networks. */
@@ -80,7 +82,9 @@ describe("each cell", () => {
       );
       const expected = [
         ...(cell.nat ? [`nat GR_node1 ${own} ${address}`] : []),
-        ...(cell.to === undefined ? [] : [`policy ${own} ${cell.to[family]}`]),
+        ...(cell.to === undefined
+          ? []
+          : [`policy ${own} ${cell.to[family]}${cell.mark === undefined ? "" : ` pkt_mark=${cell.mark}`}`]),
         // Both families of the pod, and only where it runs here.
         ...(podNode === "node1" ? [`served ${pods.node1[4]} ${pods.node1[6]}`] : []),
       ];
@@ -124,9 +128,20 @@ describe("several addresses", () => {
 
   it("on primary and other networks lead to gateway router, kernel and other zone at once (O-8)", () => {
     expect(rows({ "10.10.10.50": "node1", "172.18.0.51": "node2" })).toEqual([
+      // An option is the whole row's, and a tunnel is no place for a mark: only where all of it comes to this kernel.
       "policy 10.244.1.3 10.244.1.2,100.88.0.3",
-      "policy 10.244.2.3 10.244.1.2",
+      "policy 10.244.2.3 10.244.1.2 pkt_mark=1009",
       "served 10.244.1.3 fd00:10:244:1::3",
     ]);
+  });
+
+  it("here and on a node of the same database lead to either's kernel, unmarked", () => {
+    expect(rows({ "10.10.10.50": "node1", "10.10.10.51": "node2" }, "central")).toEqual([
+      "policy 10.244.1.3 10.244.1.2,10.244.2.2",
+      "served 10.244.1.3 fd00:10:244:1::3",
+    ]);
+    expect(rows({ "10.10.10.50": "node1", "10.10.10.51": "node1" }, "central")).toContain(
+      "policy 10.244.1.3 10.244.1.2 pkt_mark=1009",
+    );
   });
 });
