@@ -10,6 +10,8 @@ import type { Held } from "../../model/snapshot.ts";
 /** Comment of the rule that drops, by which its counter is found again. */
 const LEAK_COUNTER = "egressip-leak";
 
+const LED = `meta mark ${hex32(LED_MARK)} jump unmarked`;
+
 /** The table as `nft list table` prints it with the figures taken out (lib/nftables normalizeTable). */
 export function leakGuard(settings: Settings, held: readonly Held[]): string {
   const unmarked = `meta mark & ${hex32(settings.markMask)} == ${hex32(0)}`;
@@ -27,7 +29,7 @@ export function leakGuard(settings: Settings, held: readonly Held[]): string {
         : [`${family === 4 ? "ip" : "ip6"} saddr ${setText(addresses)} accept`];
     }),
     // Led here and not marked by us: rightly so, or because nothing of ours was there.
-    `meta mark ${hex32(LED_MARK)} jump unmarked`,
+    LED,
     `counter drop comment "${LEAK_COUNTER}"`,
     "}",
     "chain unmarked {",
@@ -80,11 +82,11 @@ export function lettingOutAlso(wanted: string, observed: string): string {
     return `${sources.field} saddr ${setText([...sources.addresses, ...more.addresses])} accept`;
   });
   // A family that none is wanted of any more still has its flows.
-  const drop = lines.findIndex((line) => line.startsWith("counter drop"));
+  const behind = lines.indexOf(LED);
   const rest = [...added.values()].map(
     ({ field, addresses }) => `${field} saddr ${setText(addresses)} accept`,
   );
-  return drop < 0 ? wanted : [...lines.slice(0, drop), ...rest, ...lines.slice(drop)].join("\n");
+  return behind < 0 ? wanted : [...lines.slice(0, behind), ...rest, ...lines.slice(behind)].join("\n");
 }
 
 export interface LetOut {
