@@ -102,7 +102,7 @@ export function holdFor(
       refuse(
         egressIP,
         address,
-        `no packet mark left: mask 0x${layout.mask.toString(16)} has room for ${layout.links} links with ${layout.addresses} egress IPs each`,
+        `no packet mark left: mask 0x${layout.mask.toString(16)} has ${layout.links} blocks of ${layout.addresses}, each for one link, and all are taken; see --mark-mask`,
       );
       continue;
     }

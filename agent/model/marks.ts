@@ -9,32 +9,42 @@ import { perObject } from "./memo.ts";
 import { ROUTE_PROTOCOL, SNAT_CHAIN, servedSet, TABLE_BASE } from "./owner.ts";
 import type { Shard, Shards } from "./shards.ts";
 
-/** Bits that name the link: seven hosting links, with the rest left for the egress IPs on each of them. */
-const LINK_BITS = 3;
+/**
+ * Bits that name a block of marks: fifteen blocks, with the rest left for the egress IPs in each of them. A link has one
+ * block, and a further one when that is full, so neither many links nor many egress IPs on one of them need another mask.
+ */
+const LINK_BITS = 4;
+/** What a block has at least, at the cost of blocks. */
+const ADDRESS_BITS = 2;
+const FEWEST_BITS = 5;
 
 export interface MarkLayout {
   readonly mask: number;
+  /** Bits that say which block, and with it which link. */
   readonly linkMask: number;
   readonly linkShift: number;
   readonly addressShift: number;
+  /** How many blocks there are. */
   readonly links: number;
+  /** How many egress IPs a block has room for. */
   readonly addresses: number;
 }
 
-/** Cuts a contiguous mask into link bits (high) and egress IP bits (low). `undefined` when the mask cannot be cut. */
+/** Cuts a contiguous mask into block bits (high) and egress IP bits (low). `undefined` when the mask cannot be cut. */
 export function layoutOf(mask: number): MarkLayout | undefined {
   if (!Number.isInteger(mask) || mask <= 0 || mask > 0xffffffff) return undefined;
   const shift = Math.log2(mask & -mask ? (mask & -mask) >>> 0 : 1);
   const bits = Math.log2(mask / 2 ** shift + 1);
-  if (!Number.isInteger(bits) || bits < LINK_BITS + 2) return undefined;
-  const addressBits = bits - LINK_BITS;
+  if (!Number.isInteger(bits) || bits < FEWEST_BITS) return undefined;
+  const blockBits = Math.min(LINK_BITS, bits - ADDRESS_BITS);
+  const addressBits = bits - blockBits;
   const linkShift = shift + addressBits;
   return {
     mask,
-    linkMask: (2 ** LINK_BITS - 1) * 2 ** linkShift,
+    linkMask: (2 ** blockBits - 1) * 2 ** linkShift,
     linkShift,
     addressShift: shift,
-    links: 2 ** LINK_BITS - 1,
+    links: 2 ** blockBits - 1,
     addresses: 2 ** addressBits,
   };
 }
@@ -85,8 +95,8 @@ export interface Marks {
   readonly byAddress: ReadonlyMap<string, number>;
   /** Some request has no mark from before: only then do the traces matter. */
   readonly fresh: boolean;
-  /** Link name to its link bits, in place. */
-  readonly byLink: ReadonlyMap<string, number>;
+  /** Link name to the bits of its blocks, in place. */
+  readonly byLink: ReadonlyMap<string, readonly number[]>;
 }
 
 export function markKey(request: MarkRequest): string {
@@ -114,7 +124,7 @@ export function allocateMarks(
 ): Marks {
   // Rules made under another mask keep nothing: everything gets a mark under this one. So does what no packet can carry.
   const valid = programmed.filter(({ mark, mask }) => mask === layout.mask && (mark & ~mask) === 0);
-  const byLink = allocateLinks(layout, valid, requests, traces);
+  const blocks = blocksOf(layout, valid, requests, traces);
   const byAddress = new Map<string, number>();
   const used = new Set(valid.map(({ family, mark }) => `${family} ${mark}`));
   const kept = new Map(valid.map((entry) => [markKey(entry), entry]));
@@ -122,27 +132,30 @@ export function allocateMarks(
   const fresh: MarkRequest[] = [];
   for (const request of requests) {
     const entry = kept.get(markKey(request));
-    const link = byLink.get(request.link);
     const given = `${request.family} ${entry?.mark}`;
-    if (entry !== undefined && linkBits(layout, entry.mark) === link && !taken.has(given)) {
+    const isOfLink = entry !== undefined && blocks.of(request.link).includes(linkBits(layout, entry.mark));
+    if (isOfLink && !taken.has(given)) {
       byAddress.set(markKey(request), entry.mark);
       taken.add(given);
     } else fresh.push(request);
   }
   for (const request of fresh) {
-    const link = byLink.get(request.link);
-    if (link === undefined) continue;
     const isFree = (mark: number) => !used.has(`${request.family} ${mark}`);
     const untold = (mark: number) => isFree(mark) && !traces.entries.has(`${request.family} ${mark}`);
+    const here = blocks.of(request.link);
     const own = carriedOnlyBy(request, traces.entries).find(
-      (mark) => isFree(mark) && linkBits(layout, mark) === link,
+      (mark) => isFree(mark) && here.includes(linkBits(layout, mark)),
     );
-    const mark = own ?? lowest(layout, link, untold) ?? lowest(layout, link, isFree);
+    const mark =
+      own ??
+      lowest(layout, here, untold) ??
+      lowest(layout, blocks.another(request.link), untold) ??
+      lowest(layout, here, isFree);
     if (mark === undefined) continue;
     used.add(`${request.family} ${mark}`);
     byAddress.set(markKey(request), mark);
   }
-  return { byAddress, byLink, fresh: fresh.length > 0 };
+  return { byAddress, byLink: blocks.byLink, fresh: fresh.length > 0 };
 }
 
 /**
@@ -158,11 +171,16 @@ function carriedOnlyBy({ of, family }: MarkRequest, entries: Traces["entries"]):
 }
 
 /** Found after as many looks as marks are taken, however wide the mask. */
-function lowest(layout: MarkLayout, link: number, suits: (mark: number) => boolean): number | undefined {
-  for (let index = 0; index < layout.addresses; index++) {
-    const mark = link + index * 2 ** layout.addressShift;
-    if (suits(mark)) return mark;
-  }
+function lowest(
+  layout: MarkLayout,
+  blocks: readonly number[],
+  suits: (mark: number) => boolean,
+): number | undefined {
+  for (const block of blocks)
+    for (let index = 0; index < layout.addresses; index++) {
+      const mark = block + index * 2 ** layout.addressShift;
+      if (suits(mark)) return mark;
+    }
   return undefined;
 }
 
@@ -170,36 +188,48 @@ function linkBits(layout: MarkLayout, mark: number): number {
   return (mark & layout.linkMask) >>> 0;
 }
 
-function allocateLinks(
+interface Blocks {
+  readonly byLink: ReadonlyMap<string, readonly number[]>;
+  of(link: string): readonly number[];
+  /** One more block for the link if one is free, and only that. */
+  another(link: string): readonly number[];
+}
+
+/** What rules of either kind say, and for a link without any the first free block. */
+function blocksOf(
   layout: MarkLayout,
   programmed: readonly ProgrammedMark[],
   requests: readonly MarkRequest[],
   traces: Traces,
-): ReadonlyMap<string, number> {
-  const byLink = new Map<string, number>();
+): Blocks {
+  const byLink = new Map<string, number[]>();
   const used = new Set<number>();
-  for (const { link, mark } of programmed) {
-    const bits = linkBits(layout, mark);
-    if (bits === 0 || byLink.has(link)) continue;
-    if (!used.has(bits)) byLink.set(link, bits);
+  const give = (link: string, bits: number) => {
+    if (bits === 0 || used.has(bits)) return;
     used.add(bits);
-  }
-  for (const { link, bits } of traces.links) {
-    if (byLink.has(link) || used.has(bits)) continue;
-    byLink.set(link, bits);
-    used.add(bits);
-  }
-  for (const { link } of requests) {
-    if (byLink.has(link)) continue;
-    for (let index = 1; index <= layout.links; index++) {
-      const bits = index * 2 ** layout.linkShift;
-      if (used.has(bits)) continue;
-      used.add(bits);
-      byLink.set(link, bits);
-      break;
-    }
-  }
-  return byLink;
+    byLink.set(link, [...(byLink.get(link) ?? []), bits]);
+  };
+  const another = (link: string): readonly number[] => {
+    const free = blocksInOrder(layout).find((bits) => !used.has(bits));
+    if (free === undefined) return [];
+    give(link, free);
+    return [free];
+  };
+  for (const { link, mark } of programmed) give(link, linkBits(layout, mark));
+  for (const { link, bits } of traces.links) give(link, bits);
+  for (const { link } of requests) if (!byLink.has(link)) another(link);
+  return { byLink, of: (link) => byLink.get(link) ?? [], another };
+}
+
+/**
+ * The even ones first. Those are the marks that a layout with one bit less for blocks gives out, so that agents of either
+ * kind leave each other's marks as they are, and a block's other half is the last to become somebody else's.
+ */
+function blocksInOrder({ links, linkShift }: MarkLayout): readonly number[] {
+  const all = Array.from({ length: links }, (_, index) => index + 1);
+  return [...all.filter((index) => index % 2 === 0), ...all.filter((index) => index % 2 === 1)].map(
+    (index) => index * 2 ** linkShift,
+  );
 }
 
 export function hex(value: number): string {

@@ -245,14 +245,14 @@ describe("our rules", () => {
     "filter",
     "-A FORWARD -j EGRESSIP-GUARD",
     "-A EGRESSIP-GUARD -o mp0 -j RETURN",
-    "-A EGRESSIP-GUARD -o eth1 -m connmark --mark 0x10000000/0x70000000 -j RETURN",
+    "-A EGRESSIP-GUARD -o eth1 -m connmark --mark 0x10000000/0x78000000 -j RETURN",
     "-A EGRESSIP-GUARD -m connmark ! --mark 0x0/0x7ff00000 -j DROP",
     "-A EGRESSIP-GUARD -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j RETURN",
     "-A EGRESSIP-GUARD -m set --match-set egressip4 src -m set ! --match-set egressip-exempt4 dst -j DROP",
   );
   const steered = {
     served: { "10.244.1.3": "skbmark 0x10000000/0x7ff00000", "10.244.1.4": "" },
-    rules: [rule(6000, "1004", "fwmark 0x10000000/0x70000000")],
+    rules: [rule(6000, "1004", "fwmark 0x10000000/0x78000000")],
     routes: [route("1004", "0.0.0.0/0", 0, hop("eth1", "10.10.10.1"))],
   };
   const leak =

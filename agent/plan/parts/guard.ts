@@ -13,13 +13,13 @@ export function guardRules(
   held: readonly Held[],
   family: 4 | 6,
 ): ChainAndJump {
-  const links = new Map<string, number>();
+  const blocks = new Map<number, string>();
   for (const { family: of, link, mark } of held) {
-    if (of === family) links.set(link, (mark & layout.linkMask) >>> 0);
+    if (of === family) blocks.set((mark & layout.linkMask) >>> 0, link);
   }
-  const allowed = [...links]
-    .sort(([, a], [, b]) => a - b)
-    .map(([link, bits]) => `-o ${link} -m connmark --mark ${hex(bits)}/${hex(layout.linkMask)} -j RETURN`);
+  const allowed = [...blocks]
+    .sort(([a], [b]) => a - b)
+    .map(([bits, link]) => `-o ${link} -m connmark --mark ${hex(bits)}/${hex(layout.linkMask)} -j RETURN`);
   // DNAT: what was addressed to a service and is unmarked was exempt by its service address; the endpoint may be anywhere.
   const served = `-m set --match-set ${servedSet(family)} src -m set ! --match-set ${exemptSet(family)} dst -j DROP`;
   const untranslatable = [`-m conntrack --ctstate INVALID ${served}`];

@@ -1,4 +1,5 @@
-// One routing table and one rule per hosting link and family, whatever the number of egress IPs and pods. Pure.
+// One routing table and one rule per hosting link and family, whatever the number of pods. Pure. A link with more egress IPs
+// than a block of marks holds (model/marks.ts) has a rule for each of its blocks.
 // The table follows the link's routes in main, or in its VRF's table (reference D.4 and D.10; the quirk of a snapshot that is
 // never followed is not repeated). Preferred sources are not in a Route at all: SNAT decides.
 import { type Route, type Rule, routeSlot, routeWords } from "../../../lib/netlink/pure.ts";
@@ -13,15 +14,12 @@ interface LinkTable {
   readonly link: string;
   readonly table: string;
   readonly up: boolean;
-  readonly bits: (layout: MarkLayout) => number;
 }
 
 function tablesOf(held: readonly Held[]): readonly LinkTable[] {
   const tables = new Map<string, LinkTable>();
-  for (const { family, link, table, mark, linkUp } of held) {
-    const bits = (layout: MarkLayout) => (mark & layout.linkMask) >>> 0;
-    tables.set(`${table} ${family}`, { family, link, table, up: linkUp, bits });
-  }
+  for (const { family, link, table, linkUp } of held)
+    tables.set(`${table} ${family}`, { family, link, table, up: linkUp });
   return [...tables].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, table]) => table);
 }
 
@@ -102,15 +100,18 @@ function onePerSlot(routes: readonly Route[]): readonly Route[] {
 
 export function rulesOf(layout: MarkLayout, held: readonly Held[], network: NetworkFacts): readonly Rule[] {
   const vrfs = new Set(network.links.flatMap(({ name, vrf }) => (vrf === undefined ? [] : [name])));
-  return Object.freeze(
-    tablesOf(held).map(({ family, link, table, bits }) => ({
+  const rules = new Map<string, Rule>();
+  for (const { family, link, table, mark } of held) {
+    const selector = `fwmark ${hex((mark & layout.linkMask) >>> 0)}/${hex(layout.linkMask)}`;
+    rules.set(`${table} ${family} ${selector}`, {
       family,
       priority: vrfs.has(link) ? beforeVrfs(family, network.rules) : RULE_PRIORITY,
       table,
       protocol: ROUTE_PROTOCOL,
-      selector: `fwmark ${hex(bits(layout))}/${hex(layout.linkMask)}`,
-    })),
-  );
+      selector,
+    });
+  }
+  return Object.freeze([...rules].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, rule]) => rule));
 }
 
 /**

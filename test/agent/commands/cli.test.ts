@@ -187,12 +187,12 @@ describe("wrong settings end with status 78 and a line that names them", () => {
 describe("a flag beats a variable beats the file beats the default", () => {
   it.each<[string, readonly string[], Readonly<Record<string, string>>, string]>([
     ["the file alone", [], {}, "0x10000000/0x7ff00000"],
-    ["a variable", [], { EGRESSIP_MARK_MASK: "0x1f000000" }, "0x4000000/0x1f000000"],
+    ["a variable", [], { EGRESSIP_MARK_MASK: "0x1f000000" }, "0x8000000/0x1f000000"],
     [
       "a flag and a variable",
       ["--mark-mask", "0xf8000000"],
       { EGRESSIP_MARK_MASK: "0x1f000000" },
-      "0x20000000/0xf8000000",
+      "0x40000000/0xf8000000",
     ],
   ])("with %s", async (_, flags, env, mark) => {
     const rest = [

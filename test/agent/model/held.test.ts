@@ -161,14 +161,13 @@ describe("held", () => {
 
   it("says that marks have run out, holds as many as there are marks, and which ones does not depend on the order", () => {
     const small = { ...settings, markMask: 0x1f000000 };
-    const many = Array.from({ length: 6 }, (_, n) =>
-      egressIP(`e${n}`, { at: { [`172.18.0.${50 + n}`]: "node1" } }),
-    );
+    const numbers = Array.from({ length: 30 }, (_, n) => 10 + n);
+    const many = numbers.map((n) => egressIP(`e${n}`, { at: { [`172.18.0.${50 + n}`]: "node1" } }));
     for (const order of [many, many.toReversed()]) {
       const result = hold(order, { settings: small });
-      expect(holding(result)).toEqual([0, 1, 2, 3].map((n) => `172.18.0.${50 + n} eth0 e${n}`));
+      expect(holding(result)).toEqual(numbers.slice(0, 28).map((n) => `172.18.0.${50 + n} eth0 e${n}`));
       expect(texts(result)[0]).toBe(
-        "EgressIP/e4 status.items: 172.18.0.54: no packet mark left: mask 0x1f000000 has room for 7 links with 4 egress IPs each",
+        "EgressIP/e38 status.items: 172.18.0.88: no packet mark left: mask 0x1f000000 has 7 blocks of 4, each for one link, and all are taken; see --mark-mask",
       );
     }
   });

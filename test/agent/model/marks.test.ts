@@ -21,14 +21,16 @@ function layout(mask: number): MarkLayout {
 
 describe("layoutOf", () => {
   it.each([
-    [0x7ff00000, 0x70000000, 28, 20, 256],
-    [0xfff00000, 0xe0000000, 29, 20, 512],
-    [0x1f000000, 0x1c000000, 26, 24, 4],
-    [0xf8000000, 0xe0000000, 29, 27, 4],
-    [0x0000001f, 0x0000001c, 2, 0, 4],
-    [0xffffffff, 0xe0000000, 29, 0, 2 ** 29],
-  ])("cuts %i into seven links and the rest", (mask, linkMask, linkShift, addressShift, addresses) => {
-    expect(layoutOf(mask)).toEqual({ mask, linkMask, linkShift, addressShift, links: 7, addresses });
+    [0x7ff00000, 0x78000000, 27, 20, 15, 128],
+    [0xfff00000, 0xf0000000, 28, 20, 15, 256],
+    [0x3f000000, 0x3c000000, 26, 24, 15, 4],
+    [0xffffffff, 0xf0000000, 28, 0, 15, 2 ** 28],
+    // Five bits are too few for four of blocks.
+    [0x1f000000, 0x1c000000, 26, 24, 7, 4],
+    [0xf8000000, 0xe0000000, 29, 27, 7, 4],
+    [0x0000001f, 0x0000001c, 2, 0, 7, 4],
+  ])("cuts %i into blocks and the rest", (mask, linkMask, linkShift, addressShift, links, addresses) => {
+    expect(layoutOf(mask)).toEqual({ mask, linkMask, linkShift, addressShift, links, addresses });
   });
 
   it.each([
@@ -159,10 +161,57 @@ describe("allocateMarks", () => {
 
   it("leaves without a mark what there is no room for, and keeps giving the others theirs", () => {
     const small = layout(0x1f000000);
-    const many = Array.from({ length: 6 }, (_, n) => request(`172.18.0.${50 + n}`));
-    expect(Object.keys(given([], many, small))).toEqual(many.slice(0, 4).map(markKey));
+    const many = Array.from({ length: 30 }, (_, n) => request(`172.18.0.${50 + n}`));
+    expect(Object.keys(given([], many, small))).toEqual(many.slice(0, 28).map(markKey));
     const links = Array.from({ length: 9 }, (_, n) => request(`10.0.${n}.50`, `eth${n}`));
     expect(Object.keys(given([], links, small))).toEqual(links.slice(0, 7).map(markKey));
+  });
+
+  it("has room by default for ten links with fifty egress IPs each, and for fifteen with 128", () => {
+    const every = (links: number, addresses: number) =>
+      Array.from({ length: links * addresses }, (_, n) =>
+        request(`10.0.${n % links}.${Math.floor(n / links)}`, `eth${n % links}`),
+      );
+    for (const [links, addresses] of [
+      [10, 50],
+      [15, 128],
+    ] as const) {
+      const { byAddress, byLink } = allocateMarks(usual, [], every(links, addresses));
+      expect(byAddress.size).toBe(links * addresses);
+      for (const blocks of byLink.values()) expect(blocks).toHaveLength(1);
+    }
+  });
+
+  it("gives a link whose block is full the next one, and lets each keep what it has", () => {
+    const many = Array.from({ length: 130 }, (_, n) => request(`10.0.0.${n}`, "eth1"));
+    const other = request("172.18.0.50");
+    const first = allocateMarks(usual, [], [...many, other]);
+    expect(first.byLink.get("eth1")).toEqual([0x10000000, 0x30000000]);
+    expect(first.byLink.get("eth0")).toEqual([0x20000000]);
+    expect(hex(first.byAddress.get(markKey(many[129] as MarkRequest)) ?? 0)).toBe("0x30100000");
+    const rules = [...many, other].map((entry) => ({
+      ...entry,
+      mark: first.byAddress.get(markKey(entry)) ?? 0,
+      mask: usual.mask,
+    }));
+    expect(allocateMarks(usual, rules, [...many, other]).byAddress).toEqual(first.byAddress);
+    // With the first 128 gone, what is left stays in the second block.
+    const kept = many.slice(128);
+    expect(Object.values(given(rules.slice(128), kept))).toEqual(["0x30000000", "0x30100000"]);
+  });
+
+  it("leaves everybody the marks that were given when blocks had one bit less", () => {
+    const many = Array.from({ length: 200 }, (_, n) => request(`10.0.0.${n}`, "eth1"));
+    const others = [request("172.18.0.50"), request("172.18.1.50", "eth2")];
+    const marks = [...many.map((_, n) => 0x10000000 + n * 0x100000), 0x20000000, 0x30000000];
+    const rules = [...many, ...others].map((entry, at) => ({
+      ...entry,
+      mark: marks[at] ?? 0,
+      mask: usual.mask,
+    }));
+    const { byAddress, byLink } = allocateMarks(usual, rules, [...many, ...others]);
+    expect([...byAddress.values()]).toEqual(marks);
+    expect(byLink.get("eth1")).toEqual([0x10000000, 0x18000000]);
   });
 
   describe("when somebody took the SNAT rules away", () => {
@@ -233,12 +282,13 @@ describe("allocateMarks", () => {
           const mark = byAddress.get(markKey(entry));
           if (mark === undefined) continue;
           expect((mark & ~mask) >>> 0).toBe(0);
-          expect((mark & of.linkMask) >>> 0).toBe(byLink.get(entry.link));
+          expect(byLink.get(entry.link)).toContain((mark & of.linkMask) >>> 0);
           expect(mark & of.linkMask).not.toBe(0);
           seen.add(`${entry.family} ${mark}`);
         }
         expect(seen.size).toBe(byAddress.size);
-        expect(new Set(byLink.values()).size).toBe(byLink.size);
+        const blocks = [...byLink.values()].flat();
+        expect(new Set(blocks).size).toBe(blocks.length);
       }),
     );
   });

@@ -323,8 +323,8 @@ describe("the table of a link", () => {
 
   it("is led to by one rule a family", () => {
     expect(tables(network.routes).rules.map((rule) => `${rule.family} ${ruleWords(rule)}`)).toEqual([
-      "4 fwmark 0x10000000/0x70000000 lookup 1004 pref 6000 protocol 233",
-      "6 fwmark 0x10000000/0x70000000 lookup 1004 pref 6000 protocol 233",
+      "4 fwmark 0x10000000/0x78000000 lookup 1004 pref 6000 protocol 233",
+      "6 fwmark 0x10000000/0x78000000 lookup 1004 pref 6000 protocol 233",
     ]);
   });
 });
