@@ -6,7 +6,7 @@ import type { Claims } from "./address-index.ts";
 import type { HostFacts, NetworkFacts } from "./facts.ts";
 import type { Address, Family } from "./ip.ts";
 import { perObject } from "./memo.ts";
-import { ROUTE_PROTOCOL, SNAT_CHAIN, servedSet, TABLE_BASE } from "./owner.ts";
+import { isSnatChain, ROUTE_PROTOCOL, servedSet, TABLE_BASE } from "./owner.ts";
 import type { Shard, Shards } from "./shards.ts";
 
 /**
@@ -65,7 +65,8 @@ export function programmedMarks(iptables: {
 }): readonly ProgrammedMark[] {
   const found: ProgrammedMark[] = [];
   for (const family of [4, 6] as const) {
-    for (const rule of iptables[family].get("nat")?.get(SNAT_CHAIN)?.rules ?? []) {
+    const chains = [...(iptables[family].get("nat") ?? [])].filter(([name]) => isSnatChain(name));
+    for (const rule of chains.flatMap(([, { rules }]) => rules)) {
       const parts =
         /^-o (\S+) -m mark --mark 0x([0-9a-f]+)\/0x([0-9a-f]+) -j SNAT --to-source ([0-9a-f.:]+)/.exec(rule);
       if (parts === null) continue;

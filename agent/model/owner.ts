@@ -20,7 +20,12 @@ export const LEAK_TABLE = "egressip";
 export const LED_MARK = 1009;
 
 export function isOurChain(_table: string, chain: string): boolean {
-  return chain === MARK_CHAIN || chain === SNAT_CHAIN || chain === GUARD_CHAIN;
+  return chain === MARK_CHAIN || chain === GUARD_CHAIN || isSnatChain(chain);
+}
+
+/** Where many egress IPs are given, most have their rules in chains below it. */
+export function isSnatChain(chain: string): boolean {
+  return chain === SNAT_CHAIN || /^EGRESSIP-SNAT(-[0-9a-f]+){1,2}$/.test(chain);
 }
 
 /** Pod address to mark. */

@@ -4,7 +4,7 @@ import type { Nft } from "../../lib/nftables/index.ts";
 import { parseCounters } from "../../lib/nftables/pure.ts";
 import type { Iptables } from "../../lib/node-iptables/index.ts";
 import type { RuleCounter } from "../../lib/node-iptables/pure.ts";
-import { GUARD_CHAIN, LEAK_TABLE, SNAT_CHAIN } from "../model/owner.ts";
+import { GUARD_CHAIN, isSnatChain, LEAK_TABLE } from "../model/owner.ts";
 
 export interface Counters {
   /** Packets dropped by each guard since its rules were made. */
@@ -46,7 +46,7 @@ export async function readCounters({ iptables, nft }: CounterSources): Promise<C
     },
     connections: Object.fromEntries(
       rules.flatMap(({ chain, rule, packets }) => {
-        const address = chain === SNAT_CHAIN ? /--to-source (\S+)/.exec(rule)?.[1] : undefined;
+        const address = isSnatChain(chain) ? /--to-source (\S+)/.exec(rule)?.[1] : undefined;
         return address === undefined ? [] : [[address, packets]];
       }),
     ),

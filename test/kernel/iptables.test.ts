@@ -35,20 +35,19 @@ async function inNamespace(name: string, act: (run: Run) => Promise<void>): Prom
   }
 }
 
-/** What the agent plans for a node with two egress IPs of each family. */
-function planned() {
+/** What the agent plans for a node with so many egress IPs of each family on each of two links. */
+function planned(each: number) {
+  const numbers = Array.from({ length: each }, (_, n) => 50 + n);
+  const networks = ["172.18.0.", "10.10.10.", "fd00:172:18::", "fd00:10:10::"];
   const of = egressIP("web", {
-    at: {
-      "172.18.0.50": "node1",
-      "10.10.10.60": "node1",
-      "fd00:172:18::50": "node1",
-      "fd00:10:10::60": "node1",
-    },
+    at: Object.fromEntries(
+      networks.flatMap((network) => numbers.map((n) => [`${network}${n}`, "node1"] as const)),
+    ),
   });
   return createMode("local").plan(createBuild()(settings, objects(of, namespace("shop"), node1), bareHost));
 }
 
-const plan = planned();
+const plan = planned(1);
 const createSets = plan.sets.sets
   .map((of) => `${setLine({ op: "create", set: of.name, planned: of })}\n`)
   .join("");
@@ -121,7 +120,10 @@ for (const backend of ["nft", "legacy"] as const) {
           expect(counted).toMatch(/^\[\d+:\d+\] -A/m);
         });
 
-        it("takes what the agent plans, prints it letter for letter, and strangers stay as they were", async () => {
+        it.each([
+          ["what the agent plans,", plan],
+          ["the same for many egress IPs, in chains below chains,", planned(40)],
+        ])("takes %s prints it letter for letter, and strangers stay as they were", async (_, plan) => {
           const before = await saved(family);
           const { establish } = diffRuleset(await save(family), plan.iptables[family], isOurChain);
           await iptables.restore(family, printRestore(establish));

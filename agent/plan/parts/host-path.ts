@@ -33,7 +33,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
           markRules(settings, layout, family),
         ];
         return Object.freeze({
-          chains: parts.map(({ chain }) => chain),
+          chains: parts.flatMap(({ below = [], chain }) => [...below, chain]),
           jumps: parts.map(({ jump }) => jump),
         });
       };

@@ -12,6 +12,8 @@ export const KUBE_MASQUERADE = "0x4000/0x4000";
 const POD_TO_NODE_MARK = "0x3f0";
 
 export interface ChainAndJump {
+  /** Chains that it jumps to, each after those that it jumps to itself. */
+  readonly below?: readonly WantedChain[];
   readonly chain: WantedChain;
   readonly jump: WantedJump;
 }
