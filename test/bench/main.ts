@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Step } from "../../agent/sync/round.ts";
 import { measureIdle } from "./idle.ts";
 import { inNode } from "./in-node.ts";
+import { measureLinks } from "./links.ts";
 import { measureFilling, measureOneMore, measureStarting } from "./northbound.ts";
 import { measurePackets } from "./packets.ts";
 import { median } from "./statistics.ts";
@@ -20,6 +21,7 @@ if (wanted("establish")) await establishing();
 if (wanted("one")) await oneMore();
 if (wanted("northbound")) await northbound();
 if (wanted("packets")) await packets();
+if (wanted("links")) await links();
 if (wanted("idle")) await idle();
 
 interface Established {
@@ -197,8 +199,8 @@ function parts(name: string, of: Readonly<Record<string, number>>, keys: readonl
 }
 
 async function packets(): Promise<void> {
-  console.log("\nwhat a packet costs (medians of 9 turns; ratios against the router that only masquerades)");
-  const costs = await measurePackets(9);
+  console.log("\nwhat a packet costs (medians of 15 turns; ratios against the router that only masquerades)");
+  const costs = await measurePackets(15);
   for (const { name, trip, rate, tripRatio, rateRatio } of costs) {
     row(name, `${trip.toFixed(1)} µs`, times(tripRatio), `${Math.round(rate / 1000)} kpps`, times(rateRatio));
   }
@@ -211,6 +213,22 @@ async function packets(): Promise<void> {
       "",
       times(many.rateRatio / one.rateRatio),
     );
+  }
+}
+
+async function links(): Promise<void> {
+  console.log(
+    "\nten links × 50 egress IPs × 5,000 pods, both families (medians of 25 turns; ratios against one link with one egress IP and pod)",
+  );
+  const costs = await measureLinks(25);
+  for (const [family, rules, snat, entries] of costs.counts)
+    row(`${family}: ip rules, SNAT rules, entries of the set`, `${rules}`, `${snat}`, `${entries}`);
+  row("a packet, round trip", times(costs.trip));
+  row("time a packet, as fast as they go", times(costs.sent));
+  row("time a new connection, as fast as they go", times(costs.opened));
+  for (const { when, lines, foreign } of costs.flap) {
+    console.log(`${when}: ${lines.join(", ") || "nothing written"}`);
+    if (foreign.length > 0) console.log(`  of these name another link too: ${foreign.join(", ")}`);
   }
 }
 

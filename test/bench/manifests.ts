@@ -5,6 +5,8 @@ export interface Size {
   readonly egressIPs: number;
   /** Both families; else IPv4 only. */
   readonly dual: boolean;
+  /** Links that the egress IPs are spread over, 1 by default. */
+  readonly links?: number;
 }
 
 /** Pod addresses of 10.244.0.0/16 and fd00:10:244::/48, from the second /24 on so that the node's own stays free. */
@@ -16,10 +18,12 @@ export function podAddresses(index: number, dual: boolean): readonly string[] {
     : [`10.244.${high}.${low}`];
 }
 
-/** Egress IPs on 10.10.0.0/16 and fd00:10:10::/64, the network of eth1 in the bench. */
-export function egressAddresses(index: number, dual: boolean): readonly string[] {
-  const four = `10.10.${100 + Math.floor(index / 200)}.${1 + (index % 200)}`;
-  return dual ? [four, `fd00:10:10::${(0x100 + index).toString(16)}`] : [four];
+/** Egress IPs on 10.10.0.0/16 and fd00:10:10::/64, the network of eth1 in the bench; with more links in turn on each one's. */
+export function egressAddresses(index: number, dual: boolean, links = 1): readonly string[] {
+  const network = 10 + (index % links);
+  const n = Math.floor(index / links);
+  const four = `10.${network}.${100 + Math.floor(n / 200)}.${1 + (n % 200)}`;
+  return dual ? [four, `fd00:10:${network}::${(0x100 + n).toString(16)}`] : [four];
 }
 
 export function pod(index: number, { egressIPs, dual }: Size): string {
@@ -68,7 +72,7 @@ status:
     address: 172.18.0.11
 `,
       ...each(size.egressIPs, (index) => {
-        const addresses = egressAddresses(index, size.dual);
+        const addresses = egressAddresses(index, size.dual, size.links);
         return `apiVersion: v1
 kind: Namespace
 metadata:

@@ -1,24 +1,17 @@
 // What a packet costs: round trip and sending rate through four nodes that differ only in their rules. In: worlds. Out: rows.
 // The four are measured in turn, several times, so that the machine's mood hits them all.
 
-import { spawn } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { inNode } from "./in-node.ts";
 import { egressAddresses, podAddresses } from "./manifests.ts";
 import { median } from "./statistics.ts";
+import { openTraffic, TARGET, type Traffic } from "./traffic.ts";
 import { openWorld, settingsFor, type World } from "./world.ts";
-
-const TRAFFIC = fileURLToPath(new URL("traffic.pl", import.meta.url));
-const PORT = "9000";
-const TARGET = "198.51.100.80";
-/** One port per sort of traffic: nothing answers the blast, or the answers would be measured too. */
-const SILENT_PORT = "9001";
 
 export interface PacketCost {
   readonly name: string;
   /** Microseconds. */
   readonly trip: number;
-  /** Packets sent per second; all of them arrived. */
+  /** Packets sent per second. */
   readonly rate: number;
   /** Against the router that only masquerades, measured next to it: medians of the ratios. */
   readonly tripRatio: number;
@@ -28,7 +21,7 @@ export interface PacketCost {
 interface Subject {
   readonly name: string;
   readonly world: World;
-  readonly stop: () => void;
+  readonly traffic: Traffic;
 }
 
 export async function measurePackets(turns: number): Promise<readonly PacketCost[]> {
@@ -41,13 +34,13 @@ export async function measurePackets(turns: number): Promise<readonly PacketCost
   const trips = subjects.map((): number[] => []);
   const rates = subjects.map((): number[] => []);
   for (let turn = 0; turn < turns; turn++) {
-    for (const [index, { world, name }] of subjects.entries()) {
-      trips[index]?.push(Number(await traffic(world, "trip", PORT, "5000")));
-      rates[index]?.push(await rate(world, name));
+    for (const [index, { traffic }] of subjects.entries()) {
+      trips[index]?.push(await traffic.trip());
+      rates[index]?.push(1e6 / (await traffic.sent()));
     }
   }
-  for (const { world, stop } of subjects) {
-    stop();
+  for (const { world, traffic } of subjects) {
+    traffic.stop();
     await world.close();
   }
   const ratios = (all: readonly number[][], index: number) =>
@@ -63,37 +56,9 @@ export async function measurePackets(turns: number): Promise<readonly PacketCost
 
 async function subject(name: string, prepare: (world: World) => Promise<void>): Promise<Subject> {
   const world = await openWorld();
-  // Every node masquerades, as local gateway mode does; the agent's rules come on top.
-  await world.exec(world.node, "iptables-nft", [
-    "-t",
-    "nat",
-    "-A",
-    "POSTROUTING",
-    "-s",
-    "10.244.0.0/16",
-    "!",
-    "-d",
-    "10.244.0.0/16",
-    "-j",
-    "MASQUERADE",
-  ]);
   await world.exec(world.node, "ip", ["route", "add", `${TARGET}/32`, "via", "10.10.0.1", "dev", "eth1"]);
-  await world.exec(world.outside, "iptables-nft", [
-    "-A",
-    "INPUT",
-    "-p",
-    "udp",
-    "--dport",
-    SILENT_PORT,
-    "-j",
-    "DROP",
-  ]);
   await prepare(world);
-  const server = spawn("ip", ["netns", "exec", world.outside, "perl", TRAFFIC, "serve", TARGET, PORT], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  await new Promise<void>((resolve) => server.stdout.once("data", () => resolve()));
-  return { name, world, stop: () => void server.kill("SIGKILL") };
+  return { name, world, traffic: await openTraffic(world, name, "eth1") };
 }
 
 async function withAgent(world: World, pods: number, egressIPs: number): Promise<void> {
@@ -122,24 +87,4 @@ async function onePerPod(world: World, pods: number): Promise<void> {
     ["--noflush"],
     `*nat\n:MULTI-NIC - [0:0]\n-I POSTROUTING 1 -j MULTI-NIC\n${snat.join("\n")}\nCOMMIT\n`,
   );
-}
-
-function traffic(world: World, what: string, port: string, count: string): Promise<string> {
-  return world.exec(world.pod, "perl", [TRAFFIC, what, TARGET, port, count]);
-}
-
-async function rate(world: World, name: string): Promise<number> {
-  const count = 100_000;
-  const before = await received(world);
-  const seconds = Number(await traffic(world, "blast", SILENT_PORT, String(count)));
-  const arrived = (await received(world)) - before;
-  if (arrived < count * 0.99) throw new Error(`${name}: ${count} sent, ${arrived} arrived`);
-  return arrived / seconds;
-}
-
-async function received(world: World): Promise<number> {
-  const [link] = JSON.parse(
-    await world.exec(world.outside, "ip", ["-json", "-stats", "link", "show", "dev", "eth1"]),
-  ) as [{ stats64: { rx: { packets: number } } }];
-  return link.stats64.rx.packets;
 }

@@ -4,13 +4,15 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run } from "../../lib/exec/index.ts";
-import { manifests, type Size } from "./manifests.ts";
+import { manifests, podAddresses, type Size } from "./manifests.ts";
 
 export interface World {
   readonly node: string;
   readonly pod: string;
   readonly outside: string;
   readonly directory: string;
+  /** By which egress IPs can be given: eth1, eth2 and so on. */
+  readonly links: readonly string[];
   /** Runs in one of the namespaces. */
   exec(namespace: string, command: string, args: readonly string[], input?: string): Promise<string>;
   /** Puts the node back to what it was: no rules, no sets, no egress addresses. */
@@ -18,44 +20,62 @@ export interface World {
   close(): Promise<void>;
 }
 
-const LINKS = `
+export interface WorldOptions {
+  /** How many links of the node are in networks of egress IPs. */
+  readonly links?: number;
+  /** Which of the manifests' pods sends. They are all behind the management port. */
+  readonly sender?: number;
+}
+
+/** Link n of the node: eth1 in 10.10.0.0/16 and fd00:10:10::/64, eth2 in 10.11.0.0/16 and fd00:10:11::/64, and so on. */
+const networkOf = (n: number) => n + 9;
+
+const nodeLines = (links: readonly string[]) => `
 link set lo up
 link set ovn-k8s-mp0 up
 link set eth0 up
-link set eth1 up
 address add 10.244.1.2/24 dev ovn-k8s-mp0
 address add fd00:10:244:1::2/64 dev ovn-k8s-mp0 nodad
 address add 172.18.0.11/24 dev eth0
 address add fd00:172:18::11/64 dev eth0 nodad
-address add 10.10.0.11/16 dev eth1
-address add fd00:10:10::11/64 dev eth1 nodad
 route add 10.244.0.0/16 via 10.244.1.1 dev ovn-k8s-mp0
 route add fd00:10:244::/48 via fd00:10:244:1::1 dev ovn-k8s-mp0
 route add default via 172.18.0.1
-route add default via 10.10.0.1 dev eth1 metric 500
+${links.map((link) => linkLines(link).join("\n")).join("\n")}
 `;
 
-/** The pod that sends is the first of the manifests, behind the management port like all of them. */
-const POD = `
+/** What somebody who looks after the node's networks does to a link: also when it comes up again. */
+export function linkLines(link: string): readonly string[] {
+  const n = Number(link.slice("eth".length));
+  return [
+    `link set ${link} up`,
+    `address replace 10.${networkOf(n)}.0.11/16 dev ${link}`,
+    `address replace fd00:10:${networkOf(n)}::11/64 dev ${link} nodad`,
+    `route replace default via 10.${networkOf(n)}.0.1 dev ${link} metric ${499 + n}`,
+    `route replace ::/0 via fd00:10:${networkOf(n)}::1 dev ${link} metric ${499 + n}`,
+  ];
+}
+
+const podLines = (sender: string) => `
 link set lo up
 link set eth0 up
 address add 10.244.1.1/16 dev eth0
-address add 10.244.2.2/32 dev eth0
-route add default via 10.244.1.2 src 10.244.2.2
+address add ${sender}/32 dev eth0
+route add default via 10.244.1.2 src ${sender}
 `;
 
-const OUTSIDE = `
+const outsideLines = (links: readonly string[]) => `
 link set lo up
 link set eth0 up
-link set eth1 up
 address add 172.18.0.1/24 dev eth0
-address add 10.10.0.1/16 dev eth1
 address add 198.51.100.80/32 dev lo
+${links.flatMap((link, at) => [`link set ${link} up`, `address add 10.${networkOf(at + 1)}.0.1/16 dev ${link}`, `address add fd00:10:${networkOf(at + 1)}::1/64 dev ${link} nodad`]).join("\n")}
 `;
 
 let worlds = 0;
 
-export async function openWorld(): Promise<World> {
+export async function openWorld({ links: count = 1, sender = 0 }: WorldOptions = {}): Promise<World> {
+  const links = Array.from({ length: count }, (_, at) => `eth${at + 1}`);
   const prefix = `bench${process.pid}-${worlds++}`;
   const [node, pod, outside] = [`${prefix}-node`, `${prefix}-pod`, `${prefix}-out`] as const;
   const directory = mkdtempSync(join(tmpdir(), "egressip-bench-"));
@@ -70,12 +90,11 @@ export async function openWorld(): Promise<World> {
   const veth = (a: string, aName: string, b: string, bName: string) =>
     run("ip", ["link", "add", aName, "netns", a, "type", "veth", "peer", "name", bName, "netns", b]);
   await veth(node, "ovn-k8s-mp0", pod, "eth0");
-  await veth(node, "eth0", outside, "eth0");
-  await veth(node, "eth1", outside, "eth1");
+  for (const link of ["eth0", ...links]) await veth(node, link, outside, link);
   for (const [namespace, lines] of [
-    [node, LINKS],
-    [pod, POD],
-    [outside, OUTSIDE],
+    [node, nodeLines(links)],
+    [pod, podLines(podAddresses(sender, false)[0] as string)],
+    [outside, outsideLines(links)],
   ] as const) {
     await run("ip", ["-n", namespace, "-batch", "-"], { input: lines });
   }
@@ -90,11 +109,12 @@ export async function openWorld(): Promise<World> {
     pod,
     outside,
     directory,
+    links,
     exec,
     reset: async () => {
       await exec(node, "nft", ["flush", "ruleset"]);
       await exec(node, "ip", ["rule", "flush", "pref", "6000"]).catch(() => "");
-      for (const device of ["eth1", "eth0"]) {
+      for (const device of [...links, "eth0"]) {
         const listed = JSON.parse(await exec(node, "ip", ["-json", "address", "show", "dev", device])) as {
           addr_info: { local: string; prefixlen: number }[];
         }[];
