@@ -1,7 +1,8 @@
-// `npm run demo [-- shared]`: the agent told as a story, on the lab of test/lab or with real OVN. Exit status 1 when something else
+// `npm run demo [-- shared|secondary]`: the agent told as a story, on the lab of test/lab or with real OVN. Exit status 1 when something else
 // was seen than expected, or this machine cannot make the lab.
 import { localDemo } from "./lab/demo.ts";
 import { sharedDemo } from "./ovn-lab/demo.ts";
+import { secondaryDemo } from "./ovn-lab/demo-secondary.ts";
 import { noOvn } from "./support/ovn-programs.ts";
 import { canRunKernelTests } from "./support/privileged.ts";
 import { type Story, tell } from "./support/story.ts";
@@ -11,12 +12,13 @@ const demos: Readonly<
 > = {
   local: { missing: () => canRunKernelTests(), story: localDemo },
   shared: { missing: () => canRunKernelTests() ?? noOvn(), story: sharedDemo },
+  secondary: { missing: () => canRunKernelTests() ?? noOvn(), story: secondaryDemo },
 };
 
 async function demo(name: string): Promise<number> {
   const chosen = demos[name];
   if (chosen === undefined) {
-    console.error(`demo: there is no demo ${name}, only ${Object.keys(demos).join(" and ")}`);
+    console.error(`demo: there is no demo ${name}, only ${Object.keys(demos).join(", ")}`);
     return 1;
   }
   const missing = chosen.missing();

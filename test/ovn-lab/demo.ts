@@ -3,9 +3,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { asTable } from "../../agent/commands/table.ts";
 import { type Family, families } from "../lab/topology.ts";
-import { OvnStage } from "../support/ovn-stage.ts";
+import type { OvnStage } from "../support/ovn-stage.ts";
 import { heading, type Story, Unexpected } from "../support/story.ts";
 import type { OvnLab } from "./lab.ts";
+import { storyOf } from "./story.ts";
 import { type OvnNode, ovnNodePlans } from "./topology.ts";
 
 const prod = { 4: "172.18.0.50", 6: "fd00:172:18::50" };
@@ -148,22 +149,5 @@ async function show(stage: OvnStage): Promise<void> {
 }
 
 export function sharedDemo(): Story {
-  const raising = OvnStage.up({ prefix: `demo${process.pid}`, gateway: "shared" });
-  raising.catch(() => undefined);
-  let stage: OvnStage | undefined;
-  return {
-    show: async () => {
-      stage = await raising;
-      await show(stage);
-    },
-    said: () =>
-      [...(stage?.agents ?? [])].map(
-        ([node, { said }]) =>
-          `last lines of the agent on ${node}:\n${said.trim().split("\n").slice(-15).join("\n")}`,
-      ),
-    close: async () => {
-      const [raised] = await Promise.allSettled([raising]);
-      if (raised.status === "fulfilled") await raised.value.down();
-    },
-  };
+  return storyOf({ gateway: "shared" }, show);
 }

@@ -219,6 +219,12 @@ export class Agent {
     return this.ready();
   }
 
+  /** It sees what was done meanwhile as done at once. */
+  async paused(act: () => Promise<unknown>): Promise<void> {
+    this.#child.kill("SIGSTOP");
+    await act().finally(() => this.#child.kill("SIGCONT"));
+  }
+
   /** As `kill -9`: nothing is put in order. */
   async kill(): Promise<void> {
     this.#child.kill("SIGKILL");
