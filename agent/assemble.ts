@@ -1,8 +1,8 @@
 // Puts the real parts together: lib clients into inputs, backends and the loop. The only place that knows them all.
 import { writeFile } from "node:fs/promises";
 import { createConntrack } from "../lib/conntrack/index.ts";
-import { run } from "../lib/exec/index.ts";
-import { createProber, createSender } from "../lib/frames/index.ts";
+import { follow, run } from "../lib/exec/index.ts";
+import { createListener, createProber, createSender } from "../lib/frames/index.ts";
 import { createNetlink } from "../lib/netlink/index.ts";
 import { createNft } from "../lib/nftables/index.ts";
 import {
@@ -15,6 +15,7 @@ import { connectNorthbound, type Northbound } from "./assemble-northbound.ts";
 import type { Config } from "./config.ts";
 import { createHostInput, type HostInput } from "./inputs/host.ts";
 import { openRecord } from "./inputs/record.ts";
+import { createRivals, type RivalParts, type Rivals } from "./inputs/rivals.ts";
 import { isOurChain } from "./model/owner.ts";
 import { sizeOf } from "./model/shards.ts";
 import { createAnnouncer } from "./sync/announcer.ts";
@@ -38,6 +39,8 @@ export interface Host {
   retireLeftovers(): Promise<boolean>;
   /** OVN's northbound database: the connection, and how it is; undefined where none was given. */
   readonly northbound: Pick<Northbound, "session" | "told">;
+  /** Who else answers for addresses of this host: heard once something is watched. */
+  readonly rivals: Rivals;
   close(): Promise<void>;
 }
 
@@ -47,6 +50,7 @@ export interface HostOptions {
   readonly announceFailed?: (error: unknown) => void;
   /** What came of asking whether an address that is gained is still answered for by somebody else. */
   readonly gaining?: GainingReports;
+  readonly rivals?: Pick<RivalParts, "onChange" | "onProbeFailed" | "onListenerEnded">;
   /** Something of the northbound database is another, or its connection is. */
   readonly northboundChanged?: () => void;
 }
@@ -77,6 +81,14 @@ export async function openHost(
         (entry) => entry.address === address && entry.link === link,
       ),
   );
+  const prober = createProber(run);
+  const unheard = { onChange: () => {}, onProbeFailed: () => {}, onListenerEnded: () => {} };
+  const rivals = createRivals({
+    ...(options.rivals ?? unheard),
+    listen: (on) => createListener(follow, on),
+    prober,
+    now: () => performance.now(),
+  });
   const input = createHostInput({
     netlink,
     iptables,
@@ -85,6 +97,7 @@ export async function openHost(
     readRecord: record.read,
     managementPort: config.settings.managementPort,
     readNorthbound: northbound.read,
+    rivals,
   });
   const backends = createBackends({
     iptables,
@@ -93,7 +106,7 @@ export async function openHost(
     nft,
     conntrack: createConntrack(run),
     announcer,
-    gaining: createGaining(createProber(run), options.gaining ?? { answered: () => {}, failed: () => {} }),
+    gaining: createGaining(prober, options.gaining ?? { answered: () => {}, failed: () => {} }),
     northbound: northbound.tools,
     writeRecord: record.write,
     writeSysctl: (path, value) => writeFile(`/proc/sys/${path}`, `${value}\n`),
@@ -113,8 +126,10 @@ export async function openHost(
     retireLeftovers: () =>
       retireLeftovers(createIptables(run, detected.backend === "nft" ? "legacy" : "nft")),
     northbound,
+    rivals,
     close: async () => {
       announcer.close();
+      rivals.close();
       await northbound.close();
     },
   };

@@ -19,7 +19,7 @@ const SHORTEST_REST_MS = 200;
 /** kube-proxy may rewrite a large ruleset every second: reading it again must not cost more than a tenth of the time. */
 const REST_PER_READ = 10;
 
-const TOLD_BY_HOST: ReadonlySet<Reason> = new Set<Reason>(["network", "iptables", "nft"]);
+const TOLD_BY_HOST: ReadonlySet<Reason> = new Set<Reason>(["network", "iptables", "nft", "rivals"]);
 
 export function createWake(clock: () => number = () => performance.now()): Wake {
   let reasons = new Set<Reason>();

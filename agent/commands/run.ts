@@ -8,7 +8,9 @@ import type { Config } from "../config.ts";
 import { DOMAINS } from "../inputs/host.ts";
 import type { Round } from "../loop.ts";
 import type { Domain } from "../model/facts.ts";
+import { lastOf } from "../model/memo.ts";
 import { unwritable } from "../model/northbound-problems.ts";
+import { watchedAddresses } from "../model/rivals.ts";
 import { readCounters } from "../telemetry/counters.ts";
 import { serveDebug } from "../telemetry/debug.ts";
 import { createJournal } from "../telemetry/journal.ts";
@@ -36,6 +38,11 @@ export async function runDaemon(config: Config): Promise<number> {
       answered: (answers) => log.warn({ answers }, "addressAnswered"),
       failed: (error) => log.warn({ error: String(error) }, "probeFailed"),
     },
+    rivals: {
+      onChange: () => wake.because("rivals"),
+      onProbeFailed: (error) => log.warn({ error: String(error) }, "probeFailed"),
+      onListenerEnded: (why) => log.warn({ monitor: "rivals", why }, "monitorEnded"),
+    },
     northboundChanged: () => wake.because("northbound"),
   });
   log.info(
@@ -43,8 +50,14 @@ export async function runDaemon(config: Config): Promise<number> {
     "agentStarted",
   );
   if (host.mixed) log.warn({ chosen: host.iptablesBackend }, "iptablesBackendsMixed");
-  const status = createStatus(config, contention, () => readCounters(host.counting), host.northbound.told);
+  const status = createStatus(
+    config,
+    contention,
+    () => readCounters(host.counting, host.rivals.counts),
+    host.northbound.told,
+  );
   const debug = await serveDebug(config.debugSocket, status.answer);
+  const watchFor = createWatching(host);
   const stopWatching = watchHost(wake, log);
   const tick = setInterval(() => wake.because("tick"), config.resyncSeconds * 1000);
   const glance = setInterval(() => lookAtSets(host, wake), GLANCE_MS);
@@ -71,6 +84,7 @@ export async function runDaemon(config: Config): Promise<number> {
     const dirty = new Set(unread);
     const round = await attempt(() => loop.round(dirty, { write: true, allObjects: everything }));
     journal.northbound(host.northbound.told());
+    if (everything) host.rivals.askAgain();
     if (round instanceof Error) {
       journal.inputsFailed(round);
       status.failed(round);
@@ -78,6 +92,7 @@ export async function runDaemon(config: Config): Promise<number> {
       unread.clear();
       journal.round(round);
       status.took(round);
+      watchFor(round);
       wake.rest(dirty, round.took.read);
     }
     const failed = round instanceof Error || round.outcome.failures.length > 0;
@@ -101,6 +116,15 @@ export async function runDaemon(config: Config): Promise<number> {
   manifests.close();
   await host.close();
   return 0;
+}
+
+/** What this node answers for now is what somebody else must not. */
+function createWatching({ rivals }: Host): (round: Round) => void {
+  const watchedOf = lastOf(watchedAddresses);
+  return ({ snapshot: { nodes, settings }, plan, outcome: { facts } }) => {
+    const watched = watchedOf(nodes.get(settings.node), plan.addresses.hold, facts.network);
+    rivals.watch(watched, new Set(facts.network.links.map(({ mac }) => mac)));
+  };
 }
 
 /** A set that cannot be looked at is read as a whole, and the round says what is wrong. */

@@ -1,7 +1,7 @@
 // Host facts as one JSON text and back: what `facts` prints and `plan --host-facts` reads. Pure.
 
 import { parseSave, type Ruleset } from "../../lib/node-iptables/pure.ts";
-import type { HostFacts, SetFacts } from "../model/facts.ts";
+import { type HostFacts, NO_RIVALS, type SetFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
 import { NORTHBOUND_OFF } from "../model/northbound.ts";
 import { entriesOf, shardsFrom } from "../model/shards.ts";
@@ -27,6 +27,7 @@ export function printFacts(facts: HostFacts): string {
     nft: facts.nft.split("\n"),
     record: facts.record,
     announced: [...facts.announced].sort(byCodeUnit),
+    ...(facts.rivals.length === 0 ? {} : { rivals: facts.rivals }),
     ...(facts.northbound.state === "off" ? {} : { northbound: printNorthbound(facts.northbound) }),
   };
   return `${JSON.stringify(value, undefined, 2)}\n`;
@@ -48,6 +49,8 @@ interface WrittenFacts {
   readonly nft: readonly string[];
   readonly record: HostFacts["record"];
   readonly announced: readonly string[];
+  /** Missing where nobody else answers. */
+  readonly rivals?: HostFacts["rivals"];
   /** Missing where no database was given. */
   readonly northbound?: WrittenNorthbound;
 }
@@ -75,6 +78,7 @@ export function parseFacts(text: string): HostFacts {
     nft: value.nft.join("\n"),
     record: value.record,
     announced: new Set(value.announced),
+    rivals: value.rivals ?? NO_RIVALS,
     northbound: value.northbound === undefined ? NORTHBOUND_OFF : parseNorthbound(value.northbound),
   });
 }

@@ -8,7 +8,7 @@ import { normalizeTable } from "../../lib/nftables/pure.ts";
 import type { Ipset, Iptables } from "../../lib/node-iptables/index.ts";
 import type { IpSet } from "../../lib/node-iptables/pure.ts";
 import { announcedToken } from "../model/announced.ts";
-import type { Domain, HostFacts, IntentRecord, NetworkFacts, SetFacts } from "../model/facts.ts";
+import type { Domain, HostFacts, IntentRecord, NetworkFacts, Rival, SetFacts } from "../model/facts.ts";
 import type { NorthboundFacts } from "../model/northbound.ts";
 import { isOurChain, isOurSet, LEAK_TABLE } from "../model/owner.ts";
 import { holds, shardsFrom } from "../model/shards.ts";
@@ -22,6 +22,8 @@ export interface HostReaders {
   readonly readRecord: () => Promise<IntentRecord>;
   /** The link by which pods come in: looked at whether it has addresses or not. */
   readonly managementPort: string;
+  /** Who else answers for addresses of this host, and which of those neighbours were told otherwise about. */
+  readonly rivals: { read(): readonly Rival[]; takeDoubted(): ReadonlySet<string> };
   /** `anew`: also what the database does not tell of by itself. */
   readonly readNorthbound: (anew: boolean) => Promise<NorthboundFacts>;
 }
@@ -34,6 +36,7 @@ export const DOMAINS: readonly Domain[] = [
   "nft",
   "record",
   "northbound",
+  "rivals",
 ];
 
 export interface HostInput {
@@ -81,8 +84,10 @@ export function createHostInput(readers: HostReaders): HostInput {
       const announced =
         known === undefined
           ? announcedBefore(next.record, next.network)
-          : stillAnnounced(known, next.network);
-      facts = Object.freeze({ ...next, iptables, sysctls, announced });
+          : stillAnnounced(known, next.network, readers.rivals.takeDoubted());
+      // Known without asking anybody.
+      const rivals = readers.rivals.read();
+      facts = Object.freeze({ ...next, iptables, sysctls, announced, rivals });
       return facts;
     },
     known: () => facts,
@@ -115,11 +120,20 @@ function announcedBefore(record: IntentRecord, network: NetworkFacts): ReadonlyS
   );
 }
 
-/** A link that went down or lost the address makes the neighbours' knowledge doubtful: it is announced again. */
-function stillAnnounced(known: HostFacts, network: NetworkFacts): ReadonlySet<string> {
-  if (known.network === network) return known.announced;
+/**
+ * A link that went down or lost the address makes the neighbours' knowledge doubtful, and so does somebody else who says that
+ * he has it: it is announced again.
+ */
+function stillAnnounced(
+  known: HostFacts,
+  network: NetworkFacts,
+  doubted: ReadonlySet<string>,
+): ReadonlySet<string> {
+  if (known.network === network && doubted.size === 0) return known.announced;
   const present = presentTokens(network);
-  const still = [...known.announced].filter((token) => present.has(token));
+  const still = [...known.announced].filter(
+    (token) => present.has(token) && !doubted.has(token.slice(0, token.lastIndexOf(" "))),
+  );
   return still.length === known.announced.size ? known.announced : new Set(still);
 }
 

@@ -9,6 +9,7 @@ import { lastOf } from "./memo.ts";
 import { neighbourProblems } from "./neighbours.ts";
 import { northboundProblems } from "./northbound-problems.ts";
 import type { EgressIP, Namespace, Node, Pod, Problem } from "./objects.ts";
+import { rivalProblems } from "./rivals.ts";
 import { inOrder, selectFor } from "./selection.ts";
 import type { Settings } from "./settings.ts";
 import { entriesOf, type Shards } from "./shards.ts";
@@ -45,6 +46,7 @@ export function createBuild(): Build {
   const notHeldOf = lastOf(addressesNotHeld);
   const contestedOf = lastOf(contestedProblems);
   const neighboursOf = lastOf(neighbourProblems);
+  const rivalsOf = lastOf(rivalProblems);
   const northboundOf = lastOf(northboundProblems);
   let index: AddressIndex = NO_ADDRESSES;
   const selected = ({ node }: Settings, { egressIPs, namespaces, nodes, pods }: Objects): AddressIndex => {
@@ -94,6 +96,7 @@ export function createBuild(): Build {
         ...problems,
         ...contestedOf(index),
         ...neighboursOf(host.iptables, settings.markMask),
+        ...rivalsOf(held, host.rivals),
         ...northboundOf(settings, host.northbound, held, nodes),
       ]),
     });

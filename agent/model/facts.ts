@@ -28,6 +28,13 @@ export interface NetworkFacts {
   readonly rules: readonly Rule[];
 }
 
+/** Somebody else who answers for an address that this host has on a link. */
+export interface Rival {
+  readonly address: string;
+  readonly link: string;
+  readonly mac: string;
+}
+
 /** Facts by domain: a domain is read again as a whole when something woke it. */
 export interface HostFacts {
   readonly network: NetworkFacts;
@@ -40,11 +47,15 @@ export interface HostFacts {
   readonly record: IntentRecord;
   /** OVN's northbound database; another object when something in it that concerns us is. */
   readonly northbound: NorthboundFacts;
+  /** Heard on the wire, while the agent runs; another object when something in it is another. */
+  readonly rivals: readonly Rival[];
   /** Links that went down, came up or changed MAC since we last announced on them, and addresses announced on them. */
   readonly announced: ReadonlySet<string>;
 }
 
 export type Domain = keyof HostFacts;
+
+export const NO_RIVALS: readonly Rival[] = Object.freeze([]);
 
 export const NOTHING_RECORDED: IntentRecord = Object.freeze({
   addresses: Object.freeze([]),

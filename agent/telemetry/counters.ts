@@ -18,6 +18,8 @@ export interface Counters {
   };
   /** Egress IP to connections it was given to since its rule was made. */
   readonly connections: Readonly<Record<string, number>>;
+  /** Egress IP to how often somebody else said that he has it, each MAC at most once a second, while it is here. */
+  readonly duplicateClaims: Readonly<Record<string, number>>;
 }
 
 export interface CounterSources {
@@ -25,7 +27,10 @@ export interface CounterSources {
   readonly nft: Pick<Nft, "listTable">;
 }
 
-export async function readCounters({ iptables, nft }: CounterSources): Promise<Counters> {
+export async function readCounters(
+  { iptables, nft }: CounterSources,
+  duplicateClaims: () => Counters["duplicateClaims"],
+): Promise<Counters> {
   const [four, six, leak] = await Promise.all([
     iptables.counters(4),
     iptables.counters(6),
@@ -50,6 +55,7 @@ export async function readCounters({ iptables, nft }: CounterSources): Promise<C
         return address === undefined ? [] : [[address, packets]];
       }),
     ),
+    duplicateClaims: duplicateClaims(),
   };
 }
 

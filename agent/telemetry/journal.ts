@@ -1,6 +1,7 @@
 // Rounds to log lines: what changed, what failed and recovered, what became of which egress IP. In: Rounds. Out: log entries.
 import type { NorthboundTold } from "../assemble-northbound.ts";
 import type { Round } from "../loop.ts";
+import type { Rival } from "../model/facts.ts";
 import type { Problem } from "../model/objects.ts";
 import type { Held } from "../model/snapshot.ts";
 import type { Logger } from "./log.ts";
@@ -20,6 +21,7 @@ export function createJournal(log: Logger): Journal {
   const failing = new Map<string, string>();
   let problems = new Map<string, Problem>();
   let held = new Map<string, Held>();
+  let rivals = new Map<string, Rival>();
   let inputsFailing: string | undefined;
   let northbound: NorthboundTold["state"] | undefined;
   return {
@@ -48,6 +50,7 @@ export function createJournal(log: Logger): Journal {
       for (const [backend, text] of now) failing.set(backend, text);
       problems = logProblems(log, problems, snapshot.problems);
       held = logHeld(log, held, snapshot.held);
+      rivals = logRivals(log, rivals, snapshot.host.rivals);
       if (outcome.steps.length > 0) log.debug({ round: number, ...took }, "roundTook");
     },
   };
@@ -89,5 +92,16 @@ function logHeld(log: Logger, before: ReadonlyMap<string, Held>, held: readonly 
   for (const [key, { egressIP, address, link }] of before) {
     if (!now.has(key)) log.info({ egressIP: egressIP.name, address, link }, "addressReleased");
   }
+  return now;
+}
+
+function logRivals(
+  log: Logger,
+  before: ReadonlyMap<string, Rival>,
+  rivals: readonly Rival[],
+): Map<string, Rival> {
+  const now = new Map(rivals.map((rival) => [`${rival.address} ${rival.link} ${rival.mac}`, rival]));
+  for (const [key, rival] of now) if (!before.has(key)) log.warn(rival, "duplicateSeen");
+  for (const [key, rival] of before) if (!now.has(key)) log.info(rival, "duplicateGone");
   return now;
 }

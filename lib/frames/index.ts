@@ -5,7 +5,7 @@ import { checkedIndex, failuresIn, sendError, unsent } from "./failures.ts";
 
 export type { Answer } from "./claims.ts";
 export { SendError, type SendFailure } from "./errors.ts";
-export { createListener, type Listener } from "./listener.ts";
+export { createListener, type Heard, type Listener } from "./listener.ts";
 export { createProber, type Prober, type ProbeTarget } from "./prober.ts";
 
 export interface OutgoingFrame {

@@ -14,8 +14,8 @@ import { until } from "../support/until.ts";
 const prefix = `eip${process.pid}`;
 const reason = canRunKernelTests();
 
-/** What a start may run: what reads, each as often as it takes to read the host once, and the two monitors. */
-const reading = { ip: 4 + 1, ipset: 1, nft: 1 + 1 };
+/** What a start may run: what reads, each as often as it takes to read the host once, the two monitors, and who listens for duplicates. */
+const reading = { ip: 4 + 1, ipset: 1, nft: 1 + 1, perl: 1 };
 /** These only ever read; how often does not matter here. */
 const savers = /^ip6?tables-(?:nft|legacy)-save$/;
 

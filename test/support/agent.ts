@@ -157,6 +157,10 @@ export class Agent {
     return this.#ask("/status") as Promise<AgentStatus>;
   }
 
+  counters(): Promise<unknown> {
+    return this.#ask("/counters");
+  }
+
   /** What each round changed, as text; rounds that changed nothing are not in it. */
   async changes(): Promise<readonly string[]> {
     const changes = (await this.#ask("/changes")) as readonly { readonly text: string }[];

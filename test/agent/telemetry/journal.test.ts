@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { Round } from "../../../agent/loop.ts";
 import { createBuild } from "../../../agent/model/build.ts";
+import type { Rival } from "../../../agent/model/facts.ts";
 import type { Problem } from "../../../agent/model/objects.ts";
 import { nothing } from "../../../agent/plan/plan.ts";
 import { createJournal } from "../../../agent/telemetry/journal.ts";
@@ -13,6 +14,7 @@ interface Given {
   readonly failing?: Readonly<Record<string, string>>;
   readonly problems?: readonly Problem[];
   readonly held?: readonly string[];
+  readonly rivals?: readonly Rival[];
 }
 
 function journaling() {
@@ -30,12 +32,12 @@ function journaling() {
   } as unknown as Logger;
   const journal = createJournal(log);
   let number = 0;
-  const round = ({ steps = [], failing = {}, problems = [], held = [] }: Given = {}) => {
+  const round = ({ steps = [], failing = {}, problems = [], held = [], rivals = [] }: Given = {}) => {
     const all = objects(
       egressIP("web", { at: Object.fromEntries(held.map((address) => [address, "node1"])) }),
       node1,
     );
-    const snapshot = createBuild()(settings, { ...all, problems }, bareHost);
+    const snapshot = createBuild()(settings, { ...all, problems }, { ...bareHost, rivals });
     const failures = Object.entries(failing).map(
       ([backend, text]) => ({ backend, phase: "establish", error: new Error(text) }) as const,
     );
@@ -123,6 +125,15 @@ describe("the journal", () => {
     expect(round({ problems: [problem] })).toEqual([]);
     expect(round({ problems: [{ ...problem, text: "is a list" }] })).toHaveLength(2);
     expect(round()).toEqual(['info problemGone {"object":"EgressIP/x","path":"spec"}']);
+  });
+
+  it("says who else answers for an address, and that he does no more", () => {
+    const { round } = journaling();
+    const rival = { address: "10.10.10.50", link: "eth1", mac: "02:00:00:00:00:99" };
+    expect(round({ rivals: [rival] })).toEqual([`warn duplicateSeen ${JSON.stringify(rival)}`]);
+    expect(round({ rivals: [rival] })).toEqual([]);
+    expect(round({ rivals: [{ ...rival, mac: "02:00:00:00:00:98" }] })).toHaveLength(2);
+    expect(round().map((line) => line.split(" ")[1])).toEqual(["duplicateGone"]);
   });
 
   it("says which egress IPs came and went", () => {
