@@ -61,7 +61,7 @@ export function createRivals(parts: RivalParts): Rivals {
   let watched: readonly WatchedAddress[] = [];
   let macsHere: ReadonlySet<string> = new Set();
   let known: readonly Rival[] = Object.freeze([]);
-  let asking: "no" | "once" | "again" = "no";
+  let asking: { again: boolean } | undefined;
 
   const later = (ms: number, act: () => void) => {
     const timer = setTimeout(() => {
@@ -160,15 +160,15 @@ export function createRivals(parts: RivalParts): Rivals {
 
   const askAgain = (): void => {
     // Who was just asked may have left since he answered.
-    if (asking !== "no") {
-      asking = "again";
+    if (asking !== undefined) {
+      asking.again = true;
       return;
     }
-    asking = "once";
+    const question = { again: false };
+    asking = question;
     void forgetSilent().then(() => {
-      const again = asking === "again";
-      asking = "no";
-      if (again) askAgain();
+      asking = undefined;
+      if (question.again) askAgain();
     });
   };
 

@@ -150,7 +150,7 @@ describe.skipIf(reason !== undefined)(
       await untilBelieved("node1");
       await named(agent);
       const counts = await counted(agent);
-      expect(Object.keys(counts).sort()).toEqual([egress[4], egress[6]].sort());
+      expect(new Set(Object.keys(counts))).toEqual(new Set([egress[4], egress[6]]));
       await leaves();
       await forgotten(agent);
       await agent.stop();
