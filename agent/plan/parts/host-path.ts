@@ -66,7 +66,14 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
       snapshot.kept,
     );
     const idle = held.length === 0 && isEmpty(served[4]) && isEmpty(served[6]);
-    if (idle) return { ...NOTHING_HERE, addresses: addresses(held, snapshot.held, snapshot.notHeld) };
+    // What OVN's flows still lead here a moment after its rows do not is a selected pod's all the same.
+    const guarded = snapshot.host.northbound.state === "off" ? "" : leakGuardOf(settings, held);
+    if (idle)
+      return {
+        ...NOTHING_HERE,
+        addresses: addresses(held, snapshot.held, snapshot.notHeld),
+        leakGuard: guarded,
+      };
     return {
       sysctls: sysctls(settings, held),
       sets: setsOf(snapshot.exempt, served),

@@ -3,24 +3,28 @@
 import type { Session } from "../../../lib/ovsdb-client/index.ts";
 import { mutate, type Operation, type ResultsOf, select, wait } from "../../../lib/ovsdb-client/pure.ts";
 import type { Address } from "../../model/ip.ts";
-import type { PerFamily } from "../../model/northbound.ts";
+import type { PerFamily, Row } from "../../model/northbound.ts";
 import { ARRIVING_PODS } from "../../model/northbound-ids.ts";
 import { NbGlobal } from "../../model/northbound-schema.ts";
 import type { RowChange } from "./changes.ts";
 
 /**
- * Whether something that led pods to this host's kernel or to its gateway router (`hops`) does so no more, or pods of other zones
- * may not arrive any more.
+ * Whether something that led pods to this host's kernel or to its gateway router (`hops`) does so no more, also when it leads to the
+ * other one of these now, or pods of other zones may not arrive any more.
  */
 export function leavesHere(changes: readonly RowChange[], hops: readonly PerFamily<Address>[]): boolean {
   const own = new Set(hops.flatMap((of) => Object.values(of)));
-  const leads = (to: unknown) => Array.isArray(to) && to.some((hop: Address) => own.has(hop));
   return changes.some((change) => {
     if (change.op === "members") return change.of === ARRIVING_PODS && change.remove.length > 0;
     if (change.op !== "delete" && change.op !== "update") return false;
-    if (!leads(change.found.columns["nexthops"])) return false;
-    return !(change.op === "update" && leads(change.row.columns["nexthops"]));
+    const kept = change.op === "update" ? hopsOf(change.row) : [];
+    return hopsOf(change.found).some((hop) => own.has(hop) && !kept.includes(hop));
   });
+}
+
+function hopsOf({ columns }: Row): readonly Address[] {
+  const hops = columns["nexthops"];
+  return Array.isArray(hops) ? hops : [];
 }
 
 /** To be committed with the changes, last: OVN's programs copy the figure when they have followed (ovn-nb(5), NB_Global). */

@@ -5,6 +5,7 @@ import type { RowChange } from "../../../../agent/sync/northbound/changes.ts";
 import { leavesHere } from "../../../../agent/sync/northbound/flows.ts";
 
 const kernel = { 4: "10.244.1.2", 6: "fd00:10:244:1::2" };
+const router = { 4: "100.64.0.2", 6: "fd98::2" };
 const policy = (...nexthops: readonly string[]): Row => ({
   table: "Logical_Router_Policy",
   on: ["ovn_cluster_router"],
@@ -15,7 +16,7 @@ const found = (row: Row): FoundRow => ({ ...row, uuid: "p" });
 const update = (from: Row, to: Row): RowChange => ({ op: "update", row: to, found: found(from) });
 const gone = (row: Row): RowChange => ({ op: "delete", found: found(row), why: "unwanted" });
 
-describe("a change leaves this host's kernel", () => {
+describe("a change leaves this host's kernel or gateway router", () => {
   it.each<[string, RowChange, boolean]>([
     ["a policy that led here goes", gone(policy(kernel[4])), true],
     ["of IPv6", gone(policy(kernel[6])), true],
@@ -26,11 +27,14 @@ describe("a change leaves this host's kernel", () => {
       update(policy(kernel[4]), policy(kernel[4], "100.88.0.3")),
       false,
     ],
-    ["it led elsewhere", gone(policy("100.64.0.2")), false],
+    ["to the own gateway router instead", update(policy(kernel[4]), policy(router[4])), true],
+    ["from there", update(policy(router[6]), policy(kernel[6])), true],
+    ["what it carries is marked from now on", update(policy(kernel[4]), policy(kernel[4])), false],
+    ["it led elsewhere", gone(policy("100.88.0.3")), false],
     ["it begins to lead here", { op: "insert", row: policy(kernel[4]) }, false],
     ["it held back", gone(policy()), false],
   ])("%s", (_, change, leaves) => {
-    expect(leavesHere([change], [kernel])).toBe(leaves);
-    expect(leavesHere([{ op: "insert", row: policy() }, change], [kernel])).toBe(leaves);
+    expect(leavesHere([change], [kernel, router])).toBe(leaves);
+    expect(leavesHere([{ op: "insert", row: policy() }, change], [kernel, router])).toBe(leaves);
   });
 });
