@@ -149,9 +149,7 @@ describe.skipIf(why !== undefined).each(configs)(named("$name", why), ({ name: _
       const before = await sender.sent();
       await onNode1("ip link set eth1 down");
       // A tenth of a second of packets that have nowhere to go.
-      await expect
-        .poll(() => streams[0]?.sender.sent(), { timeout: 5_000 })
-        .toBeGreaterThan((before ?? 0) + 50);
+      await until(async () => (await sender.sent()) > before + 50, "packets");
       // What the kernel takes away with a link, and whoever configures the network puts back.
       await onNode1(`ip link set eth1 up
         ip address replace ${eth1[6]}/64 dev eth1 nodad
@@ -236,7 +234,7 @@ async function primaryIs({ lab, manifests, agents }: OvnStage, how: "narrow" | "
         ipv6: `${own[6]}/${six}`,
       }),
       "k8s.ovn.org/host-cidrs": JSON.stringify([
-        ...JSON.parse(known["k8s.ovn.org/host-cidrs"] ?? "[]"),
+        ...JSON.parse(String(known["k8s.ovn.org/host-cidrs"])),
         ...secondAddresses(at),
       ]),
     };
