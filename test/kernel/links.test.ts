@@ -1,217 +1,405 @@
-// Ten links that host egress IPs: a rule for each and none for anything else; one that goes down and comes up again has only its
-// own lines written, takes nothing of the others' traffic with it, and lets nothing out meanwhile.
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, describe, expect, it, onTestFailed } from "vitest";
+// Which link gives an egress IP is asked again whenever links, addresses or prefixes change, while the agent runs: what was on
+// the old link goes, what the new one needs comes, and no packet leaves with a wrong source in between (known-faults BL-48).
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { run } from "../../lib/exec/index.ts";
-import { egressAddresses, podAddresses } from "../bench/manifests.ts";
-import { linkLines, openWorld, settingsFor, type World } from "../bench/world.ts";
-import { capture } from "../lab/capture.ts";
-import { type Client, startClient } from "../lab/client.ts";
-import { startSender } from "../lab/sender.ts";
-import { type Family, families } from "../lab/topology.ts";
+import { Lab } from "../lab/lab.ts";
+import type { Sender } from "../lab/sender.ts";
+import { type Family, families, nodes } from "../lab/topology.ts";
 import { type Agent, Home } from "../support/agent.ts";
-import { canRunKernelTests } from "../support/privileged.ts";
+import { unordered } from "../support/agent-dump.ts";
+import { Manifests } from "../support/agent-manifests.ts";
+import { canMakeLinks, canRunKernelTests, type LinkKind } from "../support/privileged.ts";
 import { until } from "../support/until.ts";
 
-const serverScript = fileURLToPath(new URL("../lab/server.pl", import.meta.url));
-const PORT = 8080;
-/** Egress IPs of each link and family, so that SNAT rules stand in chains of their own; a pod for each. */
-const EACH = 3;
-const FLAPPING = 2;
-
-const destination = (n: number) => ({ 4: `198.51.100.${100 + n}`, 6: `2001:db8:51::${100 + n}`, port: PORT });
-
-/** Pod n has egress IP n, which is on link n of the first ones. What it sends goes to a destination of its own. */
-function peopled(world: World) {
-  const links = world.links.map((_, n) => n);
-  const pod = [
-    "address add fd00:10:244:1::1/64 dev eth0 nodad",
-    ...links.flatMap((n) => {
-      const [four = "", six = ""] = podAddresses(n, true);
-      return [
-        `address replace ${four}/32 dev eth0`,
-        `address add ${six}/128 dev eth0 nodad`,
-        `route add ${destination(n)[4]} via 10.244.1.2 src ${four}`,
-        `route add ${destination(n)[6]} via fd00:10:244:1::2 src ${six}`,
-      ];
-    }),
-  ];
-  const outside = links.flatMap((n) =>
-    families.map((family) => `address add ${destination(n)[family]} dev lo`),
-  );
-  return Promise.all([
-    world.exec(world.pod, "ip", ["-batch", "-"], `${pod.join("\n")}\n`),
-    world.exec(world.outside, "ip", ["-batch", "-"], `${outside.join("\n")}\n`),
-    // Answers leave by the link that the egress IP is on; nothing else does.
-    world.exec(world.outside, "sysctl", ["-qw", "net.ipv6.conf.all.forwarding=0"]),
-  ]);
-}
-
-async function serve(world: World) {
-  const addresses = world.links.flatMap((_, n) => families.map((family) => destination(n)[family]));
-  const words = [serverScript, "outside", String(PORT), String(PORT), ...addresses];
-  const server = spawn("ip", ["netns", "exec", world.outside, "perl", ...words], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  await once(server.stdout, "data");
-  return server;
-}
-
-/** Rows of a listing that tell of one routing rule, SNAT rule or entry. */
-async function counts(world: World, family: Family) {
-  const lines = async (command: string, args: readonly string[], which: string) =>
-    (await world.exec(world.node, command, args)).split("\n").filter((line) => line.includes(which)).length;
-  return {
-    rules: await lines("ip", [`-${family}`, "rule", "show", "pref", "6000"], "lookup"),
-    snat: await lines(family === 4 ? "iptables-save" : "ip6tables-save", ["-t", "nat"], "--to-source"),
-    entries: await lines("ipset", ["save", `egressip${family}`], "add "),
-  };
-}
-
-interface Block {
-  readonly title: string;
-  readonly lines: readonly string[];
-}
-
-const blocksOf = (texts: readonly string[]): readonly Block[] =>
-  texts
-    .join("\n")
-    .split(/^== /m)
-    .slice(1)
-    .map((block) => {
-      const [title = "", ...lines] = block.trim().split("\n");
-      return { title, lines };
-    });
-
-/** Of one table and one file there is only the whole: what else is in them stands there again. */
-const isWhole = ({ title }: Block) => /(leak-guard|record)$/.test(title);
-
+const prefix = `eip${process.pid}`;
 const reason = canRunKernelTests();
+const { node1 } = nodes;
+const held = { 4: "10.10.10.50", 6: "fd00:10:10::50" } as const;
+const examples = [held[4], held[6], "172.18.0.60", "fd00:172:18::60"] as const;
 
-describe.skipIf(reason !== undefined)(`links${reason === undefined ? "" : ` (not here: ${reason})`}`, () => {
-  /** By number of links: what a flap wrote. */
-  const written = new Map<number, readonly Block[]>();
+const addresses = (link: string) => [
+  `address replace ${node1.eth1[4]}/24 dev ${link}`,
+  `address replace ${node1.eth1[6]}/64 dev ${link} nodad`,
+  `route replace default via 10.10.10.1 dev ${link} metric 500`,
+  `route replace default via fd00:10:10::1 dev ${link} metric 500`,
+];
+const noAddresses = (link: string) => [
+  `address del ${node1.eth1[4]}/24 dev ${link}`,
+  `address del ${node1.eth1[6]}/64 dev ${link}`,
+];
 
-  describe.each([3, 10])("%i of them", (links) => {
-    let world: World;
+describe.skipIf(reason !== undefined)(
+  `links that change${reason === undefined ? "" : ` (not here: ${reason})`}`,
+  () => {
+    let lab: Lab;
     let home: Home;
+    let manifests: Manifests;
     let agent: Agent;
-    let client: Client;
-    let server: Awaited<ReturnType<typeof serve>>;
-    let manifests: string;
+    let before: string;
+
+    const ip = (place: "node1" | "sec", ...lines: readonly string[]) =>
+      run("ip", ["-n", lab.namespace(place), "-batch", "-"], { input: `${lines.join("\n")}\n` });
+    const shell = (script: string) => lab.nodeExec("node1", "sh", ["-ec", script]);
+    /** One more link of node1 into the second network; `port` is its end in the switch, or what stands between. */
+    const joinSecond = async (name: string, number: number, between: readonly string[] = []) => {
+      const mac = (end: number) => `02:e1:00:04:0${number}:0${end}`;
+      await ip(
+        "sec",
+        `link add ${name}p index ${600 + number} address ${mac(1)} type veth peer name ${name} index ${60 + number} address ${mac(2)} netns ${lab.namespace("node1")}`,
+        ...(between.length > 0 ? between : [`link set ${name}p master switch`]),
+        `link set ${name}p up`,
+      );
+      await ip("node1", `link set ${name} up`);
+    };
 
     beforeAll(async () => {
-      world = await openWorld({ links });
-      await peopled(world);
-      server = await serve(world);
-      client = startClient(world.pod);
-      home = await Home.of({
-        namespace: () => world.node,
-        nodeExec: (_node, command, args, options) =>
-          run("ip", ["netns", "exec", world.node, command, ...args], options),
-      });
-      const size = { pods: links * EACH, egressIPs: links * EACH, dual: true, links };
-      manifests = settingsFor(world, size)["EGRESSIP_MANIFESTS"] as string;
-      agent = await home.start(manifests);
+      lab = await Lab.up({ prefix });
+      // Two links in one network: each answers for its own addresses alone.
+      await shell("echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore");
+      [home, manifests] = await Promise.all([Home.of(lab), Manifests.ofExamples()]);
+      agent = await home.start(manifests.directory);
+      await agent.lookAgain();
+      before = await lab.dump("node1");
     });
     afterAll(async () => {
-      client?.close();
-      server?.kill();
-      await home?.remove();
-      await world?.close();
+      await agent?.stop();
+      await lab?.down();
+      await Promise.all([home?.remove(), manifests?.remove()]);
     });
 
-    const egressIPOf = (n: number, family: Family) =>
-      egressAddresses(n, true, links)[family === 4 ? 0 : 1] as string;
-
-    it("are a rule each, with an SNAT rule an egress IP and an entry a pod", async () => {
-      const egressIPs = links * EACH;
-      for (const family of families)
-        expect(await counts(world, family)).toEqual({ rules: links, snat: egressIPs, entries: egressIPs });
-    });
-
-    it("go down and come up one by one: the others' traffic loses nothing, and nothing leaks", async () => {
-      const flapping = world.links[FLAPPING] as string;
-      const streams = world.links.flatMap((_, n) =>
-        families.map((family) => ({
-          n,
-          family,
-          source: egressIPOf(n, family),
-          sender: startSender(client, { to: destination(n), family, rate: 100, fresh: true }),
-        })),
-      );
-      onTestFailed(async () => {
-        await Promise.all(streams.map(({ sender }) => sender.stop()));
-      });
-      const seen = (which: typeof streams, count: number) =>
-        Promise.all(which.map(({ sender, source }) => sender.answers(count, source, 20_000)));
-      await seen(streams, 30);
-      // Whatever leaves for one of the destinations has its own egress IP, or is shown here.
-      const own = streams.map(
-        ({ n, family, source }) => `(dst host ${destination(n)[family]} and src host ${source})`,
-      );
-      const leaks = await capture(
-        world.outside,
-        "any",
-        `udp dst port ${PORT} and inbound and not (${own.join(" or ")})`,
-      );
-      const before = (await agent.changes()).length;
-
-      await agent.paused(() => run("ip", ["-n", world.node, "link", "set", flapping, "down"]));
-      await until(async () => (await agent.changes()).length > before, "the agent has written something");
-      await agent.lookAgain();
-      const others = streams.filter(({ n }) => n !== FLAPPING);
-      await seen(others, 30);
-      const restore = `${linkLines(flapping).join("\n")}\n`;
-      await agent.paused(() => world.exec(world.node, "ip", ["-batch", "-"], restore));
-      await seen(streams, 30);
-      await agent.lookAgain();
-      written.set(links, blocksOf((await agent.changes()).slice(before)));
-
-      for (const { n, source, sender } of streams) {
-        const { bySource, timeline } = await sender.stop();
-        expect([...bySource.keys()]).toEqual([`outside/${source}`]);
-        const lost = timeline.filter(({ answer }) => answer === undefined);
-        if (n === FLAPPING) expect(lost).not.toEqual([]);
-        else expect({ source, lost }).toEqual({ source, lost: [] });
-      }
-      expect(await leaks.stop()).toEqual([]);
-      for (const family of families) expect((await counts(world, family)).rules).toBe(links);
-    });
-
-    it("are written alone: no line names another", async () => {
-      const listed = JSON.parse(await world.exec(world.node, "ip", ["-json", "link", "show"])) as {
-        readonly ifname: string;
-        readonly ifindex: number;
-      }[];
-      const words = new Set<string>();
-      for (const [at, link] of world.links.entries()) {
-        if (at === FLAPPING) continue;
-        words.add(link).add(String(1000 + (listed.find(({ ifname }) => ifname === link)?.ifindex ?? 0)));
-        for (let n = at; n < links * EACH; n += links)
-          for (const address of [...egressAddresses(n, true, links), ...podAddresses(n, true)])
-            words.add(address);
-      }
-      const blocks = written.get(links) ?? [];
-      const lines = blocks.filter((block) => !isWhole(block)).flatMap((block) => block.lines);
-      expect(lines.length).toBeGreaterThan(EACH);
-      expect(lines.filter((line) => line.split(/[\s/]+/).some((word) => words.has(word)))).toEqual([]);
-      // Chains by number: only this link's block.
-      const chains = new Set(lines.flatMap((line) => /EGRESSIP-SNAT-[0-9a-f-]+/.exec(line) ?? []));
-      expect(chains.size).toBe(1);
-    });
-  });
-
-  it("a flap of one of ten writes as many lines as one of three", () => {
-    const tally = (links: number) => {
-      const sums = new Map<string, number>();
-      for (const { title, lines } of written.get(links) ?? [])
-        if (!/announce/.test(title)) sums.set(title, (sums.get(title) ?? 0) + lines.length);
-      return Object.fromEntries([...sums].sort(([a], [b]) => (a < b ? -1 : 1)));
+    const heals = async () => {
+      const same = async () => unordered(await lab.dump("node1")) === unordered(before);
+      await until(same, "the node is as it was", 10_000).catch(() => undefined);
+      expect(unordered(await lab.dump("node1"))).toBe(unordered(before));
     };
-    expect(Object.keys(tally(10)).length).toBeGreaterThan(3);
-    expect(tally(10)).toEqual(tally(3));
-  });
-});
+
+    /** Where the node has the egress IPs of a1, what of ours names which link, and what a1's packets are seen with. */
+    async function isOn(link: string, number: number): Promise<void> {
+      const holders = async (family: Family) => {
+        const words = ["-n", lab.namespace("node1"), "-json", "address", "show", "to", held[family]];
+        const found = JSON.parse((await run("ip", words)).stdout) as readonly { readonly ifname?: string }[];
+        return found.flatMap(({ ifname }) => ifname ?? []).join();
+      };
+      for (const family of families)
+        await until(
+          async () => (await holders(family)) === link,
+          `IPv${family}: it is on ${link} alone`,
+          10_000,
+        );
+      await agent.serves(...examples);
+      const ours = async () =>
+        (await lab.dump("node1"))
+          .split("\n")
+          .filter((line) => /EGRESSIP-SNAT .*SNAT|proto(col)? 233/.test(line));
+      const others = async () => (await ours()).filter((line) => namesAnotherLink(line, link, number));
+      await until(
+        async () => (await others()).length === 0,
+        "nothing of the former link is left",
+        10_000,
+      ).catch(async () => expect(await others()).toEqual([]));
+      expect(
+        (await ours()).filter((line) => line.includes(`SNAT`) && line.includes(` ${link} `)),
+      ).toHaveLength(2);
+      const answered = async () => "source" in (await lab.probe("a1", "internet", "udp", 4, 300));
+      await until(answered, "a1 gets out");
+      expect(await lab.view(["a1"], ["internet", "sec"])).toEqual(
+        ["internet", "sec"].flatMap((to) =>
+          ["tcp", "udp"].flatMap((protocol) =>
+            families.map((family) => `a1 ${to} ${protocol} ${family}: sec saw ${held[family]}`),
+          ),
+        ),
+      );
+    }
+
+    /** Every second link of the primary network is eth0's business. */
+    const namesAnotherLink = (line: string, link: string, number: number) => {
+      const [, named] = /(?:dev|-o) (\S+)/.exec(line) ?? [];
+      const [, table] = /(?:table|lookup) (\d+)/.exec(line) ?? [];
+      return (
+        (named !== undefined && ![link, "eth0", "ovn-k8s-mp0", "lo"].includes(named)) ||
+        (table !== undefined && ![String(1000 + number), "1003"].includes(table))
+      );
+    };
+
+    describe("under traffic", () => {
+      let leaks: Awaited<ReturnType<Lab["watchLeaks"]>>;
+      let asNode: Awaited<ReturnType<Lab["capture"]>>;
+      let senders: readonly Sender[];
+      beforeEach(async () => {
+        const own = `src host ${node1.eth0[4]} or src host ${node1.eth0[6]}`;
+        [leaks, asNode] = await Promise.all([
+          lab.watchLeaks(),
+          lab.capture("ext", "any", `udp dst port 8080 and (${own})`),
+        ]);
+        senders = families.map((family) => lab.sender("a1", { family, fresh: true }));
+        await Promise.all(senders.map((sender) => sender.answers(10)));
+      });
+      afterEach(async () => {
+        await Promise.all(senders.map((sender, at) => sender.answers(10, held[families[at] ?? 4], 10_000)));
+        for (const [at, sender] of senders.entries())
+          expect([...(await sender.stop()).bySource.keys()]).toEqual([`sec/${held[families[at] ?? 4]}`]);
+        expect(await asNode.stop()).toEqual([]);
+        expect(await leaks.stop()).toEqual([]);
+        await heals();
+      });
+
+      it("its network moves to another link and back", async () => {
+        await joinSecond("eth2", 2);
+        await ip("node1", ...noAddresses("eth1"), ...addresses("eth2"));
+        await isOn("eth2", 62);
+        await ip("node1", ...noAddresses("eth2"), ...addresses("eth1"));
+        await isOn("eth1", 4);
+        await ip("node1", "link del eth2");
+      });
+
+      it("another link gets a longer prefix for it, which then becomes a shorter one", async () => {
+        await joinSecond("eth3", 3);
+        await ip(
+          "node1",
+          "address add 10.10.10.13/26 dev eth3",
+          "address add fd00:10:10::4d/122 dev eth3 nodad",
+          "route add 10.10.10.100 dev eth3",
+          "route add fd00:10:10::100 dev eth3",
+          "route add 198.51.100.80 via 10.10.10.100 dev eth3 metric 9",
+          "route add 2001:db8:51::80 via fd00:10:10::100 dev eth3 metric 9",
+        );
+        await isOn("eth3", 63);
+        await ip(
+          "node1",
+          "address del 10.10.10.13/26 dev eth3",
+          "address del fd00:10:10::4d/122 dev eth3",
+          "address add 10.10.10.13/16 dev eth3",
+          "address add fd00:10:10::4d/48 dev eth3 nodad",
+        );
+        await isOn("eth1", 4);
+        await ip("node1", "link del eth3");
+      });
+
+      it("the link is named otherwise, and back", async () => {
+        await ip("node1", "link set eth1 name lan1");
+        await isOn("lan1", 4);
+        await ip("node1", "link set lan1 name eth1");
+        await isOn("eth1", 4);
+        // The kernel numbers the labels of a link that it renames: made anew, it has its plain one again.
+        await ip("node1", `address del ${held[4]}/32 dev eth1`);
+      });
+
+      it("the link is deleted, and made anew with the same index", async () => {
+        const { stdout } = await run("ip", ["-n", lab.namespace("node1"), "-json", "link", "show", "eth1"]);
+        const [{ address }] = JSON.parse(stdout) as [{ address: string }];
+        await ip("node1", "link del eth1");
+        await agent.when(({ held: count }) => count === 2, "what lived on eth1 is unready");
+        await ip(
+          "sec",
+          `link add node1 index 401 address 02:e1:00:03:01:01 type veth peer name eth1 index 4 address ${address} netns ${lab.namespace("node1")}`,
+          "link set node1 master switch",
+          "link set node1 up",
+        );
+        await ip("node1", "link set eth1 up", ...addresses("eth1"));
+        await isOn("eth1", 4);
+      });
+    });
+
+    it("the node's primary network is said to be another one: in local gateway mode nothing is to be done", async () => {
+      const changes = await agent.changes();
+      await agent.lookAgain();
+      for (const primary of [
+        { ipv4: "10.10.10.11/24", ipv6: "fd00:10:10::11/64" },
+        { ipv4: "172.18.0.11/24", ipv6: "fd00:172:18::11/64" },
+      ]) {
+        const { rounds } = await agent.status();
+        await sayPrimary(primary);
+        await agent.when((status) => status.rounds > rounds, "a round");
+        await isOn("eth1", 4);
+      }
+      expect(await agent.changes()).toEqual(changes);
+      await heals();
+    });
+
+    it("the same in shared gateway mode: the kernel's part goes, its pods are held back until OVN has them, and it comes back", async () => {
+      await agent.stop();
+      agent = await home.start(manifests.directory, { "gateway-mode": "shared" });
+      onTestFinished(async () => {
+        await agent.stop();
+        agent = await home.start(manifests.directory);
+        await heals();
+      });
+      const shared = async () => unordered(await lab.dump("node1"));
+      await agent.lookAgain();
+      const secondary = await shared();
+      const leaks = await lab.watchLeaks();
+      // What ext sees of a2's is OVN's, not this kernel's: only a1 is looked at.
+      const senders = families.map((family) => lab.sender("a1", { family, fresh: true }));
+      await Promise.all(senders.map((sender, at) => sender.answers(10, held[families[at] ?? 4])));
+      await sayPrimary({ ipv4: "10.10.10.11/24", ipv6: "fd00:10:10::11/64" });
+      const own = (text: string) =>
+        text.split("\n").filter((line) => /proto 233|lookup 1004|10\.10\.10\.50|::50/.test(line));
+      await until(
+        async () => own(await shared()).filter((line) => !line.includes("1003")).length === 0,
+        "nothing of it is left",
+      );
+      expect(await lab.probe("a1", "internet", "udp", 4, 300)).toHaveProperty("failed");
+      await sayPrimary({ ipv4: "172.18.0.11/24", ipv6: "fd00:172:18::11/64" });
+      await Promise.all(senders.map((sender, at) => sender.answers(10, held[families[at] ?? 4], 10_000)));
+      for (const [at, sender] of senders.entries())
+        expect([...(await sender.stop()).bySource.keys()]).toEqual([`sec/${held[families[at] ?? 4]}`]);
+      expect(await leaks.stop()).toEqual([]);
+      await until(async () => (await shared()) === secondary, "the node is as it was", 10_000);
+    });
+
+    function sayPrimary(primary: { readonly ipv4: string; readonly ipv6: string }): Promise<void> {
+      return manifests.edit("nodes.yaml", "node1", ({ metadata }) => {
+        Object.assign(metadata["annotations"] as object, {
+          "k8s.ovn.org/node-primary-ifaddr": JSON.stringify(primary),
+        });
+      });
+    }
+
+    interface Case {
+      readonly kind: LinkKind;
+      readonly link: string;
+      readonly number: number;
+      /** Between the link and the switch of the second network, where it is not its port. */
+      readonly between?: readonly string[];
+      readonly make: readonly string[];
+      readonly unmake: readonly string[];
+    }
+    const cases: readonly Case[] = [
+      {
+        kind: "bridge",
+        link: "br1",
+        number: 80,
+        make: ["link add br1 index 80 type bridge", "link set eth4 master br1"],
+        unmake: ["link del br1"],
+      },
+      {
+        kind: "macvlan",
+        link: "mv1",
+        number: 81,
+        make: ["link add mv1 index 81 link eth4 type macvlan mode bridge"],
+        unmake: ["link del mv1"],
+      },
+      {
+        kind: "vlan",
+        link: "eth4.5",
+        number: 82,
+        between: [
+          "link add link eth4p name eth4p5 type vlan id 5",
+          "link set eth4p5 master switch",
+          "link set eth4p5 up",
+        ],
+        make: ["link add eth4.5 index 82 link eth4 type vlan id 5"],
+        unmake: ["link del eth4.5"],
+      },
+      {
+        kind: "bond",
+        link: "bond1",
+        number: 83,
+        make: [
+          "link add bond1 index 83 type bond mode active-backup miimon 10",
+          "link set eth4 down",
+          "link set eth4 master bond1",
+          "link set eth4 up",
+        ],
+        unmake: ["link del bond1"],
+      },
+    ];
+
+    describe.each(cases)("a $kind", ({ kind, link, number, between, make, unmake }) => {
+      const missing = canMakeLinks(kind);
+      it.skipIf(missing !== undefined)(
+        `is a link like others${missing === undefined ? "" : ` (not here: ${missing})`}`,
+        async () => {
+          await joinSecond("eth4", 4, between);
+          await ip("node1", ...make, `link set ${link} up`);
+          await ip("node1", ...noAddresses("eth1"), ...addresses(link));
+          await isOn(link, number);
+          // It goes without a word of warning, and its network is back on the other one.
+          await ip("node1", ...unmake, "link del eth4", ...addresses("eth1"));
+          await isOn("eth1", 4);
+          await heals();
+        },
+      );
+    });
+
+    it("a port of a bridge does not host, and says so", async () => {
+      await ip("node1", "link add br2 type bridge", "link set br2 up", "link set eth1 master br2");
+      const said = "link eth1 is a port of br2: its addresses have to be on br2";
+      await agent.when(({ problems }) => problems.some(({ text }) => text.includes(said)), said);
+      expect(await lab.probe("a1", "internet", "udp", 4, 300)).toHaveProperty("failed");
+      await ip("node1", "link set eth1 nomaster", "link del br2");
+      await isOn("eth1", 4);
+      await heals();
+    });
+
+    it("what stands before the rules of ours takes replies: why those of a VRF's link stand before l3mdev", async () => {
+      // A policy rule in the place of the kernel's l3mdev, and a table like that of a VRF which has a default route.
+      const theirs = families.flatMap((family) => [
+        `rule add iif eth1 lookup 10 pref 1000`,
+        `route add default via ${family === 4 ? "10.10.10.1" : "fd00:10:10::1"} dev eth1 table 10`,
+      ]);
+      const both = (lines: readonly string[], how: (line: string) => string) =>
+        Promise.all(
+          families.map((family, at) =>
+            run("ip", ["-n", lab.namespace("node1"), `-${family}`, "-batch", "-"], {
+              input: `${lines
+                .slice(2 * at, 2 * at + 2)
+                .map(how)
+                .join("\n")}\n`,
+            }),
+          ),
+        );
+      const astray = await lab.capture("sec", "any", "dst net 10.244.0.0/16 or dst net fd00:10:244::/48");
+      await both(theirs, (line) => line);
+      for (const family of families)
+        expect(await lab.probe("a1", "internet", "udp", family, 300)).toHaveProperty("failed");
+      const ours = "rule add fwmark 0x10000000/0x70000000 lookup 1004 pref 999";
+      for (const family of families)
+        await run("ip", ["-n", lab.namespace("node1"), `-${family}`, ...ours.split(" ")]);
+      for (const family of families)
+        expect(await lab.probe("a1", "internet", "udp", family)).toMatchObject({ source: held[family] });
+      for (const family of families)
+        await run("ip", [
+          "-n",
+          lab.namespace("node1"),
+          `-${family}`,
+          ...ours.replace("add", "del").split(" "),
+        ]);
+      await both(theirs, (line) => line.replace("add", "del"));
+      // What went astray was on its way out of eth1 again, with the server's source: the leak guard drops that.
+      expect(await astray.stop()).toEqual([]);
+      await heals();
+    });
+
+    const noVrf = canMakeLinks("vrf");
+    it.skipIf(noVrf !== undefined)(
+      `a link that is enslaved to a VRF and freed again while the agent runs${noVrf === undefined ? "" : ` (not here: ${noVrf})`}`,
+      async () => {
+        await ip(
+          "node1",
+          "link add blue index 90 type vrf table 10",
+          "link set blue up",
+          "route add unreachable default table 10 metric 4278198272",
+          "link set eth1 master blue",
+          ...addresses("eth1").filter((line) => line.startsWith("address")),
+          "route replace default via 10.10.10.1 dev eth1 table 10",
+          "route replace default via fd00:10:10::1 dev eth1 table 10",
+        );
+        const rules = async (family: Family) =>
+          (await run("ip", ["-n", lab.namespace("node1"), `-${family}`, "rule", "show", "pref", "999"]))
+            .stdout;
+        for (const family of families)
+          await until(
+            async () => (await rules(family)).includes("lookup 1004"),
+            "its rule is before l3mdev's",
+          );
+        await isOn("eth1", 4);
+        await ip("node1", "link set eth1 nomaster", "link del blue", ...addresses("eth1"));
+        for (const family of families)
+          await run("ip", ["-n", lab.namespace("node1"), `-${family}`, "rule", "del", "pref", "1000"]);
+        await isOn("eth1", 4);
+        await heals();
+      },
+    );
+  },
+);

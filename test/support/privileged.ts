@@ -26,6 +26,34 @@ function firstFailure(backend: "nft" | "legacy"): string | undefined {
   }
 }
 
+/** Links that a kernel may have been built without. */
+export type LinkKind = "bridge" | "macvlan" | "vlan" | "bond" | "vrf";
+
+const LINK_WORDS: Readonly<Record<LinkKind, readonly string[]>> = {
+  bridge: ["type", "bridge"],
+  macvlan: ["link", "x", "type", "macvlan"],
+  vlan: ["link", "x", "type", "vlan", "id", "5"],
+  bond: ["type", "bond"],
+  vrf: ["type", "vrf", "table", "10"],
+};
+
+/** Why links of this kind cannot be made here; undefined when they can. */
+export function canMakeLinks(kind: LinkKind): string | undefined {
+  const why = canRunKernelTests();
+  if (why !== undefined) return why;
+  const name = `links-${process.pid}`;
+  const make = (...words: readonly string[]) =>
+    spawnSync("ip", ["-n", name, "link", "add", ...words], { encoding: "utf8" });
+  spawnSync("ip", ["netns", "add", name]);
+  try {
+    make("x", "type", "veth", "peer", "name", "y");
+    const { status, stderr } = make("name", "z", ...LINK_WORDS[kind]);
+    return status === 0 ? undefined : `no ${kind} in this kernel: ${stderr.split("\n")[0]}`;
+  } finally {
+    spawnSync("ip", ["netns", "del", name]);
+  }
+}
+
 const answers = new Map<string, string | undefined>();
 
 /** Why tests that need network namespaces cannot run here; undefined when they can. */

@@ -14,6 +14,7 @@ import type { HostFacts } from "../../agent/model/facts.ts";
 import { byCodeUnit } from "../../agent/model/names.ts";
 import { type KubernetesObject, keyOf, type Problem } from "../../agent/model/objects.ts";
 import type { GatewayMode, Settings } from "../../agent/model/settings.ts";
+import type { LinkKind } from "./privileged.ts";
 import { type Expectation, parsePackets } from "./scenario-packets.ts";
 
 const folder = fileURLToPath(new URL("../scenarios/", import.meta.url));
@@ -39,6 +40,8 @@ export interface Scenario {
   readonly hostFactsPath: string;
   /** A script for node1 that makes it another host than the lab's; undefined for none. */
   readonly hostScript: string | undefined;
+  /** A kind of link that the script makes and not every kernel has, by its line `# needs: KIND`. */
+  readonly needs: LinkKind | undefined;
   readonly steps: readonly ScenarioStep[];
 }
 
@@ -84,6 +87,7 @@ function loadScenario(name: string): Scenario {
     ? (parse(readFileSync(join(path, "settings.yaml"), "utf8"), { schema: "failsafe" }) as Texts)
     : {};
   const hasScript = files.includes("host.sh");
+  const hostScript = hasScript ? readFileSync(join(path, "host.sh"), "utf8") : undefined;
   let manifests = addDocuments(new Map(), join(folder, "common"));
   const steps = files
     .filter((file) => /^\d/.test(file))
@@ -100,7 +104,8 @@ function loadScenario(name: string): Scenario {
     name,
     flags,
     hostFactsPath: join(folder, hasScript ? `${name}/host.json` : "host.json"),
-    hostScript: hasScript ? readFileSync(join(path, "host.sh"), "utf8") : undefined,
+    hostScript,
+    needs: /^# needs: (\S+)$/m.exec(hostScript ?? "")?.[1] as LinkKind | undefined,
     steps,
   };
 }
