@@ -40,9 +40,9 @@ export function createNetlink(run: Run): Netlink {
     read: async () => {
       const [addresses, routes, rules4, rules6] = await Promise.all([
         run("ip", ["-json", "address", "show"]),
-        run("ip", ["-json", "-details", "route", "show", "table", "all"]),
-        run("ip", ["-4", "-json", "rule", "show"]),
-        run("ip", ["-6", "-json", "rule", "show"]),
+        run("ip", ["-json", "-Numeric", "-details", "route", "show", "table", "all"]),
+        run("ip", ["-4", "-json", "-Numeric", "rule", "show"]),
+        run("ip", ["-6", "-json", "-Numeric", "rule", "show"]),
       ]);
       const { links, addresses: found } = parseAddresses(addresses.stdout);
       const rules = [...parseRules(rules4.stdout, 4), ...parseRules(rules6.stdout, 6)];

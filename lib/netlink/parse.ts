@@ -1,5 +1,6 @@
 // `ip -json` output to values. In: text. Out: links, addresses, routes, rules, sorted. Pure.
 import { ParseError } from "./errors.ts";
+import { ipProtocolName, protocolName, tableName, typeName } from "./names.ts";
 
 export type Family = 4 | 6;
 
@@ -33,7 +34,7 @@ export interface LinkAddress {
 
 export interface Route {
   readonly family: Family;
-  /** Table as iproute2 names it: a number in text, or `main`, `default`, `local`. */
+  /** A number in text, or `main`, `default`, `local`; no name that a host gave it. */
   readonly table: string;
   /** `unicast`, `blackhole`, `unreachable`, … */
   readonly type: string;
@@ -152,11 +153,11 @@ export function withVrfs(links: readonly Link[], vrfs: ReadonlyMap<string, strin
 
 const NOT_ROUTES = new Set(["local", "broadcast", "multicast", "anycast"]);
 
-/** `ip -json -details route show table all`: both families; the kernel's local table and routes with a `tos` are left out. */
+/** `ip -json -Numeric -details route show table all`: both families; the kernel's local table and routes with a `tos` are left out. */
 export function parseRoutes(json: string): readonly Route[] {
   const routes: Route[] = [];
   for (const item of items("ip route", json)) {
-    const type = text(item["type"]) || "unicast";
+    const type = typeName(text(item["type"]) || "unicast");
     // One for packets of a single type of service is no route to the others, and shares its key with one that is.
     if (NOT_ROUTES.has(type) || item["tos"] !== undefined) continue;
     const nexthops = objects(item["nexthops"]);
@@ -167,11 +168,11 @@ export function parseRoutes(json: string): readonly Route[] {
     const metrics = objects(item["metrics"])[0] ?? {};
     routes.push({
       family,
-      table: text(item["table"]) || "main",
+      table: tableName(text(item["table"]) || "main"),
       type,
       destination: written === "default" ? (family === 4 ? "0.0.0.0/0" : "::/0") : written,
       metric: number(item["metric"]),
-      protocol: text(item["protocol"]) || "boot",
+      protocol: protocolName(text(item["protocol"]) || "boot"),
       hops,
       mtu: number(metrics["mtu"]),
     });
@@ -202,7 +203,7 @@ function routeKey(route: Route): string {
   return `${route.table} ${route.family} ${route.destination} ${String(route.metric).padStart(10, "0")} ${route.hops[0]?.link ?? ""}`;
 }
 
-/** `ip -json rule` of one family. Throws ParseError. */
+/** `ip -json -Numeric rule` of one family. Throws ParseError. */
 export function parseRules(json: string, family: Family): readonly Rule[] {
   const rules = items("ip rule", json).map((item): Rule => {
     if (typeof item["priority"] !== "number")
@@ -210,8 +211,8 @@ export function parseRules(json: string, family: Family): readonly Rule[] {
     return {
       family,
       priority: item["priority"],
-      table: text(item["table"]),
-      protocol: text(item["protocol"]),
+      table: tableName(text(item["table"])),
+      protocol: protocolName(text(item["protocol"])),
       selector: ruleSelector(item),
     };
   });
@@ -250,9 +251,10 @@ function ruleSelector(item: Json): string {
   for (const key of Object.keys(item).sort(order)) {
     if (told.has(key)) continue;
     const word = RENAMED.get(key) ?? key;
-    words.push(item[key] === null ? word : `${word} ${plain(item[key])}`);
+    const value = key === "ipproto" ? ipProtocolName(plain(item[key])) : plain(item[key]);
+    words.push(item[key] === null ? word : `${word} ${value}`);
   }
-  if (item["action"] !== undefined) words.push(plain(item["action"]));
+  if (item["action"] !== undefined) words.push(typeName(plain(item["action"])));
   return words.join(" ");
 }
 

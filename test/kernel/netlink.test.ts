@@ -1,4 +1,7 @@
 // iproute2 in a namespace: what is printed and listed again is the same, whatever it is; batches that fail say where.
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { follow, type Run, run } from "../../lib/exec/index.ts";
@@ -241,6 +244,47 @@ describe.skipIf(why !== undefined)(
           expect((await ours()).rules).toEqual(rules.slice(at + 1));
         }
       });
+    });
+
+    it("reads tables and protocols that the host has given names to by their numbers", async () => {
+      // In a mount namespace of their own: the host's files stay as they are.
+      const names = await mkdtemp(join(tmpdir(), "names-"));
+      try {
+        await writeFile(join(names, "rt_tables"), "254 main\n255 local\n1004 storage\n10 blue\n");
+        await writeFile(join(names, "rt_protos"), "2 kernel\n3 boot\n233 custom\n");
+        const named: Run = (command, args, options) =>
+          run(
+            "unshare",
+            [
+              "--mount",
+              "sh",
+              "-ec",
+              `for of in rt_tables rt_protos; do mount --bind ${names}/$of /etc/iproute2/$of; done; exec "$@"`,
+              "sh",
+              ...["ip", "netns", "exec", name, command, ...args],
+            ],
+            options,
+          );
+        const lines = [
+          "route add 192.0.2.0/24 dev eth1 table 1004 proto 233",
+          "route add 192.0.2.0/24 dev eth1 table 10",
+          "rule add fwmark 0x1 lookup 1004 pref 6000 protocol 233",
+        ];
+        await netlink.batch(lines);
+        expect((await named("ip", ["route", "show", "table", "all"])).stdout).toMatch(
+          /table storage proto custom/,
+        );
+        expect(await createNetlink(named).read()).toEqual(await netlink.read());
+        expect(
+          (await netlink.read()).routes.filter(({ destination }) => destination === "192.0.2.0/24"),
+        ).toMatchObject([
+          { table: "10", protocol: "boot" },
+          { table: "1004", protocol: PROTOCOL },
+        ]);
+        await netlink.batch(lines.map((line) => line.replace("add", "del")));
+      } finally {
+        await rm(names, { recursive: true, force: true });
+      }
     });
 
     it("names every line of a batch that was refused, of both families, and carries the others out", async () => {

@@ -25,16 +25,16 @@ describe("read", () => {
     const calls: string[] = [];
     const usual = {
       "ip -json address show": ADDRESSES,
-      "ip -json -details route show table all": ROUTES,
-      "ip -4 -json rule show": local,
-      "ip -6 -json rule show": local,
+      "ip -json -Numeric -details route show table all": ROUTES,
+      "ip -4 -json -Numeric rule show": local,
+      "ip -6 -json -Numeric rule show": local,
     };
     return { calls, state: await createNetlink(recording(calls, { ...usual, ...answers })).read() };
   };
 
   it("asks four times and keeps the families apart", async () => {
     const withoutVrf = RULES.replace(/^.*l3mdev.*\n/m, "");
-    const { calls, state } = await reading({ "ip -4 -json rule show": withoutVrf });
+    const { calls, state } = await reading({ "ip -4 -json -Numeric rule show": withoutVrf });
     expect(calls).toHaveLength(4);
     expect(state.rules.filter(({ family }) => family === 6)).toHaveLength(1);
     expect(state.rules.filter(({ family }) => family === 4)).toHaveLength(21);
@@ -43,7 +43,7 @@ describe("read", () => {
   });
 
   it.each([
-    ["there is the rule that comes with the first one", { "ip -6 -json rule show": RULES }],
+    ["there is the rule that comes with the first one", { "ip -6 -json -Numeric rule show": RULES }],
     [
       "a link with an address has a master",
       { "ip -json address show": ADDRESSES.replace('"ifname":"eth0",', '"ifname":"eth0","master":"b0",') },

@@ -98,6 +98,36 @@ describe("VRFs", () => {
   });
 });
 
+describe("numbers", () => {
+  it("are what iproute2 is asked for, since a host may give names to tables and protocols: the usual names are the same", () => {
+    const numeric = `[
+      {"type":"1","dst":"default","gateway":"10.10.10.1","dev":"eth1","table":"254","protocol":"16","scope":"0","flags":[]},
+      {"type":"2","dst":"10.10.10.11","dev":"eth1","table":"255","protocol":"2","scope":"254","flags":[]},
+      {"type":"6","dst":"default","table":"1004","protocol":"233","scope":"0","metric":4294967295,"flags":[]},
+      {"type":"1","dst":"10.10.10.0/24","dev":"eth1","table":"10","protocol":"2","scope":"253","flags":[]}]`;
+    expect(parseRoutes(numeric).map(routeWords)).toEqual([
+      "10.10.10.0/24 dev eth1 table 10 proto kernel",
+      "blackhole 0.0.0.0/0 table 1004 metric 4294967295 proto 233",
+      "0.0.0.0/0 via 10.10.10.1 dev eth1 table main proto dhcp",
+    ]);
+    const rules = `[
+      {"priority":0,"src":"all","table":"255"},
+      {"priority":6010,"src":"192.0.2.9","action":"6"},
+      {"priority":6011,"src":"all","table":"1004","protocol":"4"},
+      {"priority":6012,"src":"all","ipproto":"ipproto-17","dport":53,"table":"100"},
+      {"priority":6013,"src":"all","ipproto":"ipproto-47","table":"100"},
+      {"priority":32766,"src":"all","table":"254"}]`;
+    expect(parseRules(rules, 4).map(ruleWords)).toEqual([
+      "from all lookup local pref 0",
+      "from 192.0.2.9 blackhole pref 6010",
+      "from all lookup 1004 pref 6011 protocol static",
+      "dport 53 ipproto udp lookup 100 pref 6012",
+      "ipproto 47 lookup 100 pref 6013",
+      "from all lookup main pref 32766",
+    ]);
+  });
+});
+
 describe("parseRoutes", () => {
   it("leaves out what is only for packets of one type of service", () => {
     const of = (more: string) =>

@@ -8,7 +8,7 @@ export const ADDRESSES = `[
 {"ifindex":5,"link":"peer1","ifname":"eth1","flags":["BROADCAST","MULTICAST","UP","LOWER_UP"],"mtu":1500,"qdisc":"noqueue","operstate":"UP","group":"default","txqlen":1000,"link_type":"ether","address":"a2:10:36:e3:ac:e7","broadcast":"ff:ff:ff:ff:ff:ff","addr_info":[{"family":"inet","local":"10.10.10.11","prefixlen":24,"scope":"global","label":"eth1:vip","valid_life_time":4294967295,"preferred_life_time":4294967295},{"family":"inet","local":"10.9.0.1","address":"10.9.0.2","prefixlen":32,"scope":"global","label":"eth1","valid_life_time":4294967295,"preferred_life_time":4294967295},{"family":"inet6","local":"fe80::a010:36ff:fee3:ace7","prefixlen":64,"scope":"link","tentative":true,"valid_life_time":4294967295,"preferred_life_time":4294967295}]}
 ]`;
 
-/** `ip -json -details route show table all` */
+/** `ip -json -details route show table all`, with the names that -Numeric leaves out: the same routes either way. */
 export const ROUTES = `[
 {"type":"unicast","dst":"default","gateway":"10.10.10.1","dev":"eth1","table":"1003","protocol":"233","scope":"global","flags":["onlink"],"metrics":[{"mtu":1400}]},
 {"type":"blackhole","dst":"default","table":"1003","protocol":"233","scope":"global","metric":4294967295,"flags":[]},
@@ -39,7 +39,7 @@ export const ROUTES = `[
 {"type":"multicast","dst":"ff00::/8","dev":"peer0","table":"local","protocol":"kernel","scope":"global","metric":256,"flags":[],"pref":"medium"}
 ]`;
 
-/** `ip -4 -json rule show` */
+/** `ip -4 -json rule show`, with names */
 export const RULES = `[
 {"priority":0,"src":"all","table":"local"},
 {"priority":1000,"src":"all","l3mdev":null},
