@@ -6,6 +6,7 @@ import type { Settings } from "./model/settings.ts";
 import type { Snapshot } from "./model/snapshot.ts";
 import type { Mode } from "./plan/mode.ts";
 import type { Plan } from "./plan/plan.ts";
+import { toConfirm } from "./sync/announce.ts";
 import type { AnyBackend } from "./sync/backend.ts";
 import type { Contention } from "./sync/contention.ts";
 import { carryOut, type Outcome } from "./sync/round.ts";
@@ -51,6 +52,7 @@ export function createLoop(parts: LoopParts): Loop {
   let number = 0;
   let lastLinks: string | undefined;
   let lastObjects: Objects | undefined;
+  let inDoubt = false;
   let toVerify = new Set<Domain>();
   return {
     unverified: () => toVerify,
@@ -64,14 +66,18 @@ export function createLoop(parts: LoopParts): Loop {
         }),
         parts.readHost(dirty),
       ]);
-      if (readObjects.status === "rejected") throw readObjects.reason;
+      if (readObjects.status === "rejected") {
+        inDoubt = true;
+        throw readObjects.reason;
+      }
       if (readHost.status === "rejected") throw readHost.reason;
       const objects = readObjects.value;
       const observed = readHost.value;
       const read = performance.now();
       const snapshot = build(parts.settings, objects, observed);
       const plan = parts.mode.plan(snapshot);
-      const host = adoptServed(plan, observed);
+      const host = adoptServed(plan, inDoubt ? toConfirm(plan, observed) : observed);
+      inDoubt = false;
       const planned = performance.now();
       const outcome = await carryOut(parts.backends, plan, host, {
         write,

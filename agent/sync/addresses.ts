@@ -20,7 +20,7 @@ export interface AddressChange {
   readonly ask?: { readonly ifindex: number; readonly mac: string };
 }
 
-export function addresses(tools: Pick<Tools, "netlink" | "gaining">): Backend<AddressChange> {
+export function addresses(tools: Pick<Tools, "announcer" | "gaining" | "netlink">): Backend<AddressChange> {
   return {
     name: "addresses",
     reads: { plan: ["addresses"], facts: ["network", "record"] },
@@ -35,7 +35,11 @@ export function addresses(tools: Pick<Tools, "netlink" | "gaining">): Backend<Ad
     },
     print: (changes) => changes.map((change) => `ip ${line(change)}`),
     predict,
-    apply: (changes) => tools.netlink.batch(changes.map(line)),
+    apply: async (changes) => {
+      // Who finds that nobody answers any more must not be told otherwise by a late frame.
+      await tools.announcer.stop(changes.filter(({ op }) => op === "del"));
+      await tools.netlink.batch(changes.map(line));
+    },
   };
 }
 

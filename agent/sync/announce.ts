@@ -1,5 +1,6 @@
 // Tells the neighbours where an egress IP lives now. In: plan, facts. Out: gratuitous ARP and unsolicited NA frames.
-// Announced when an address was gained and when its link came back; never what was found at start (known-faults BL-39).
+// Announced when an address was gained, when its link came back, and when the objects could be read again after they could not;
+// never what was found at start, before the objects say whose it is (known-faults BL-39).
 
 import { linkLocalFromMac } from "../../lib/frames/pure.ts";
 import { announcedToken, hasNeighbours } from "../model/announced.ts";
@@ -27,7 +28,6 @@ export function announce(tools: Pick<Tools, "announcer">): Backend<AnnounceChang
     reads: { plan: ["addresses"], facts: ["announced", "network"] },
     verifies: undefined,
     diff,
-    // Before the address goes: who finds that nobody answers any more must not be told otherwise by a late frame.
     withdraw: (plan, facts) => diff(plan, facts).retire.filter(leavesFirst(plan)),
     print: (changes) =>
       changes.map(
@@ -43,9 +43,19 @@ export function announce(tools: Pick<Tools, "announcer">): Backend<AnnounceChang
     },
     apply: async (changes) => {
       await tools.announcer.stop(changes.filter(({ op }) => op === "stop"));
-      tools.announcer.start(changes.filter(({ op }) => op === "announce"));
+      await tools.announcer.start(changes.filter(({ op }) => op === "announce"));
     },
   };
+}
+
+/**
+ * The facts when nobody could say for a while whose the addresses are: one may have been another node's meanwhile, so what is held
+ * now is announced anew (known-faults BL-35). What leaves stays known, or nobody would stop announcing it.
+ */
+export function toConfirm(plan: Plan, facts: HostFacts): HostFacts {
+  const held = new Set(plan.addresses.hold.map(({ address, link }) => `${address} ${link}`));
+  const others = [...facts.announced].filter((token) => !held.has(token.slice(0, token.lastIndexOf(" "))));
+  return { ...facts, announced: new Set(others) };
 }
 
 function diff(

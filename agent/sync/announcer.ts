@@ -5,12 +5,20 @@ import { garp, unsolicitedNa } from "../../lib/frames/pure.ts";
 import type { AnnounceChange } from "./announce.ts";
 
 export interface Announcer {
-  /** Sends the first frame of each at once and the rest of the series later. A frame that could not be sent is reported. */
-  start(announcements: readonly AnnounceChange[]): void;
-  /** Nothing more goes out for these, from when it resolves on: the address is leaving this node. Never rejects. */
-  stop(announcements: readonly Pick<AnnounceChange, "token">[]): Promise<void>;
+  /**
+   * Sends the first frame of each at once, and resolves when these are out; the rest of the series later. A frame that could not be
+   * sent is reported. Never rejects.
+   */
+  start(announcements: readonly AnnounceChange[]): Promise<void>;
+  /**
+   * Nothing more goes out for these, from when it resolves on: the address is leaving this node, or with a token it is not what that
+   * says any more. Never rejects.
+   */
+  stop(leaving: readonly (OnLink & { readonly token?: string })[]): Promise<void>;
   close(): void;
 }
+
+type OnLink = Pick<AnnounceChange, "address" | "link">;
 
 /** Milliseconds. Later ones outlast a switch that is still learning a port that came up. */
 export const SERIES_MS: readonly number[] = [0, 100, 500, 1000, 2000, 5000];
@@ -26,39 +34,42 @@ export function createAnnouncer(
   isHeld: (announcement: AnnounceChange) => boolean = () => true,
 ): Announcer {
   const timers = new Set<NodeJS.Timeout>();
-  const active = new Set<string>();
-  const onTheirWay = new Set<{ readonly tokens: ReadonlySet<string>; readonly sent: Promise<void> }>();
-  const send = (announcements: readonly AnnounceChange[]) => {
-    const still = announcements.filter(({ token }) => active.has(token));
-    if (still.length === 0) return;
-    const frames = still.map((entry) => ({ ifindex: entry.ifindex, frame: frameOf(entry) }));
+  /** Of each address on its link the series that counts: one that left and came back has a new one. */
+  const current = new Map<string, { readonly series: object; readonly token: string }>();
+  const onTheirWay = new Set<{ readonly keys: ReadonlySet<string>; readonly sent: Promise<void> }>();
+  const send = async (announcements: readonly AnnounceChange[]) => {
+    if (announcements.length === 0) return;
+    const frames = announcements.map((entry) => ({ ifindex: entry.ifindex, frame: frameOf(entry) }));
     const sent = sender.send(frames).catch(onFailure);
-    const entry = { tokens: new Set(still.map(({ token }) => token)), sent };
+    const entry = { keys: new Set(announcements.map(keyOf)), sent };
     onTheirWay.add(entry);
-    void sent.then(() => onTheirWay.delete(entry));
+    await sent;
+    onTheirWay.delete(entry);
   };
   return {
-    start: (announcements) => {
+    start: async (announcements) => {
       if (announcements.length === 0) return;
-      for (const { token } of announcements) active.add(token);
+      const series = {};
+      const still = () => announcements.filter((entry) => current.get(keyOf(entry))?.series === series);
+      for (const entry of announcements) current.set(keyOf(entry), { series, token: entry.token });
       for (const delay of SERIES_MS) {
-        if (delay === 0) {
-          send(announcements);
-          continue;
-        }
+        if (delay === 0) continue;
         const timer = setTimeout(() => {
           timers.delete(timer);
-          send(announcements.filter(isHeld));
-          if (delay === SERIES_MS.at(-1)) for (const { token } of announcements) active.delete(token);
+          void send(still().filter(isHeld));
+          if (delay === SERIES_MS.at(-1)) for (const entry of still()) current.delete(keyOf(entry));
         }, delay);
         timers.add(timer);
       }
+      await send(announcements);
     },
-    stop: async (announcements) => {
-      for (const { token } of announcements) active.delete(token);
-      const late = [...onTheirWay].filter(({ tokens }) =>
-        announcements.some(({ token }) => tokens.has(token)),
-      );
+    stop: async (leaving) => {
+      const keys = leaving.map(keyOf);
+      for (const [at, { token }] of leaving.entries()) {
+        const key = keys[at] ?? "";
+        if (token === undefined || token === current.get(key)?.token) current.delete(key);
+      }
+      const late = [...onTheirWay].filter((entry) => keys.some((key) => entry.keys.has(key)));
       await Promise.all(late.map(({ sent }) => sent));
     },
     close: () => {
@@ -66,4 +77,8 @@ export function createAnnouncer(
       timers.clear();
     },
   };
+}
+
+function keyOf({ address, link }: OnLink): string {
+  return `${address} ${link}`;
 }

@@ -15,6 +15,8 @@ export function steering(tools: Pick<Tools, "ipset">): Backend<SetChange> {
     name: "steering",
     reads: { plan: ["sets"], facts: ["sets", "iptables"] },
     late: true,
+    // The first frames are on their way by then, and each is quick.
+    beside: true,
     // A connection that was to be cut and was not would keep its source under the eyes of everybody.
     needs: ["flows"],
     verifies: undefined,

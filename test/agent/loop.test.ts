@@ -70,6 +70,39 @@ describe("a round", () => {
     expect(tools.writes).toEqual([]);
   });
 
+  it("announces what is held anew when the objects could not be read for a while, and goes on stopping what leaves (BL-35)", async () => {
+    let fails = false;
+    let wanted = all;
+    const { round, tools } = looping({
+      readObjects: async () => {
+        if (fails) throw new Error("cannot read the folder");
+        return wanted;
+      },
+    });
+    const announced = () => tools.writes.filter((write) => /^(announce|hush)/.test(write)).join("; ");
+    const mac = "02:00:00:00:00:03";
+    await round();
+    expect(announced()).toBe(`announce: 172.18.0.50 eth0 ${mac}`);
+    await round();
+    expect(announced()).toBe("");
+    const outage = async () => {
+      fails = true;
+      await expect(round()).rejects.toThrow("cannot read");
+      await expect(round()).rejects.toThrow("cannot read");
+      fails = false;
+    };
+    await outage();
+    await round();
+    expect(tools.writes).toEqual([`announce: 172.18.0.50 eth0 ${mac}`]);
+    await round();
+    expect(tools.writes).toEqual([]);
+
+    await outage();
+    wanted = objects(egressIP("web", { at: { "172.18.0.50": "node2" } }), namespace("shop"), node1);
+    await round();
+    expect(announced()).toBe("hush: 172.18.0.50 eth0; hush: 172.18.0.50 eth0");
+  });
+
   it("writes nothing when the plan cannot be made", async () => {
     const broken = {
       name: "local",

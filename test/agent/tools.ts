@@ -45,11 +45,12 @@ export function recordingTools(): RecordingTools {
       },
     },
     announcer: {
-      start: (announcements) => {
+      start: async (announcements) => {
         if (announcements.length > 0) writes.push(`announce: ${tokens(announcements)}`);
       },
       stop: async (announcements) => {
-        if (announcements.length > 0) writes.push(`hush: ${tokens(announcements)}`);
+        if (announcements.length > 0)
+          writes.push(`hush: ${announcements.map(({ address, link }) => `${address} ${link}`).join(", ")}`);
       },
       close: () => {},
     },

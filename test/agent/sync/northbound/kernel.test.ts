@@ -109,9 +109,9 @@ describe("a pod that is led to the kernel", () => {
     await round(led);
     // Of the host only that it answers for the address ends before.
     const order = tools.writes.map((write) => write.slice(0, write.indexOf(":")));
-    expect(order.slice(0, 3)).toEqual(["hush", "ip", "northbound"]);
-    expect(tools.writes[1]).toBe("ip: address del 10.10.10.50/32 dev eth1");
-    expect(order.slice(3)).toEqual(expect.arrayContaining(["ipset", "ip"]));
+    expect(order.slice(0, 4)).toEqual(["hush", "hush", "ip", "northbound"]);
+    expect(tools.writes[2]).toBe("ip: address del 10.10.10.50/32 dev eth1");
+    expect(order.slice(4)).toEqual(expect.arrayContaining(["ipset", "ip"]));
   });
 
   it("is not led away, and the kernel forgets only to answer for the address, while the database cannot be written to", async () => {
@@ -121,8 +121,8 @@ describe("a pod that is led to the kernel", () => {
     const { failures } = await round(led);
     expect(failures.map(({ backend }) => backend)).toEqual(["northbound"]);
     expect(tools.writes.map((write) => write.slice(0, write.indexOf(":")))).toEqual([
-      ...["hush", "ip", "northbound"],
+      ...["hush", "hush", "ip", "northbound"],
     ]);
-    expect(tools.writes[1]).toBe("ip: address del 10.10.10.50/32 dev eth1");
+    expect(tools.writes[2]).toBe("ip: address del 10.10.10.50/32 dev eth1");
   });
 });
