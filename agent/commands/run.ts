@@ -219,7 +219,15 @@ function watchHost(wake: Wake, log: Logger): () => void {
 export async function runOnce(config: Config, print: (text: string) => void): Promise<number> {
   const manifests = openManifests(config.manifests, () => {});
   try {
-    const { loop, host } = await assemble(config, (all) => manifests.read(all), { writes: true });
+    const { loop, host } = await assemble(config, (all) => manifests.read(all), {
+      writes: true,
+      gaining: {
+        answered: (answers) => {
+          for (const { address, mac } of answers) print(`addresses: ${mac} answers for ${address} as well\n`);
+        },
+        failed: (error) => print(`addresses: ${String(error)}\n`),
+      },
+    });
     try {
       let dirty: ReadonlySet<Domain> = new Set(DOMAINS);
       for (let attempts = 0; attempts < 5; attempts++) {

@@ -76,6 +76,7 @@ export function createBuild(): Build {
           enteredOf(host.sets, index.claims),
         )
       : known;
+    const notHeld = notHeldOf(egressIPs, held, objects.nodes);
     return Object.freeze({
       settings,
       layout,
@@ -84,8 +85,8 @@ export function createBuild(): Build {
       unready,
       served: index,
       kept: keptOf(objects.pods, index.claims, host.sets),
-      exempt: exemptOf(settings, objects.nodes, network, record),
-      notHeld: notHeldOf(egressIPs, held, objects.nodes),
+      exempt: exemptOf(settings, objects.nodes, network, record, notHeld),
+      notHeld,
       egressIPs,
       nodes,
       namespaces: objects.namespaces,

@@ -2,7 +2,7 @@
 // known-faults BL-24, BL-28: all addresses of all nodes, floating ones included, and the in-cluster ranges always.
 
 import type { IntentRecord, NetworkFacts } from "./facts.ts";
-import { type Cidr, contains, type Family, parseCidr } from "./ip.ts";
+import { type Address, type Cidr, contains, type Family, parseCidr } from "./ip.ts";
 import { byCodeUnit } from "./names.ts";
 import type { Node } from "./objects.ts";
 import type { Settings } from "./settings.ts";
@@ -23,6 +23,8 @@ export function exemptFor(
   nodes: ReadonlyMap<string, Node>,
   network: NetworkFacts,
   record: IntentRecord,
+  /** Egress IPs that are others': one that is found here all the same is going to be taken away, and is no address of this node. */
+  notHeld: ReadonlySet<Address>,
 ): { readonly 4: readonly string[]; readonly 6: readonly string[] } {
   const members = { 4: new Set<string>(), 6: new Set<string>() };
   const always = ALWAYS.map(parseCidr).filter((cidr) => cidr !== undefined);
@@ -41,7 +43,10 @@ export function exemptFor(
     for (const address of node.internalAddresses) addHost(address, address.includes(":") ? 6 : 4);
   }
   const ours = new Set(record.addresses.map(({ address }) => address));
-  for (const { address, family } of network.addresses) if (!ours.has(address)) addHost(address, family);
+  for (const { address, family, length } of network.addresses) {
+    const astray = length === (family === 4 ? 32 : 128) && notHeld.has(address);
+    if (!ours.has(address) && !astray) addHost(address, family);
+  }
   // Whatever is behind the management port is the cluster's, also networks that no setting names.
   for (const { table, destination, hops } of network.routes) {
     if (table === "main" && hops.some(({ link }) => link === settings.managementPort)) {

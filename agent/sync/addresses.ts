@@ -26,7 +26,7 @@ export function addresses(tools: Pick<Tools, "announcer" | "gaining" | "netlink"
     reads: { plan: ["addresses"], facts: ["network", "record"] },
     verifies: "network",
     diff: (plan, facts) => ({ establish: missing(plan, facts), retire: stale(plan, facts) }),
-    withdraw: (plan, facts) => stale(plan, facts).filter(leavesFirst(plan)),
+    withdraw: (plan, retire) => retire.filter(leavesFirst(plan)),
     prepare: (changes) => tools.gaining.released(changes.flatMap(questionOf)),
     // A fight over one address must not keep another one here, or from coming here.
     without: ({ establish, retire }, lines) => {

@@ -28,7 +28,7 @@ export function announce(tools: Pick<Tools, "announcer">): Backend<AnnounceChang
     reads: { plan: ["addresses"], facts: ["announced", "network"] },
     verifies: undefined,
     diff,
-    withdraw: (plan, facts) => diff(plan, facts).retire.filter(leavesFirst(plan)),
+    withdraw: (plan, retire) => retire.filter(leavesFirst(plan)),
     print: (changes) =>
       changes.map(
         ({ op, address, link, mac }) => `${op} ${address} on ${link}${op === "stop" ? "" : ` at ${mac}`}`,

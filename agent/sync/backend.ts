@@ -31,10 +31,10 @@ export interface Backend<C> {
    */
   without?(diff: Diff<C>, lines: ReadonlySet<string>): Diff<C>;
   /**
-   * What of `retire` cannot wait, since another node answers for it from now on: taken away before anything is established,
-   * whatever fails then. Pure.
+   * Which of these, of what is to be retired, cannot wait, since another node answers for it from now on: taken away before anything
+   * is established, whatever fails then.
    */
-  withdraw?(plan: Plan, facts: HostFacts): readonly C[];
+  withdraw?(plan: Plan, retire: readonly C[]): readonly C[];
   /**
    * Begins what takes time and changes nothing, for what is going to be established, while the backends before this one are at
    * work; apply waits for it. Never rejects.

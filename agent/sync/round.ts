@@ -87,13 +87,6 @@ export async function carryOut(
       else facts = isTold ? ((await backend.reread?.(facts)) ?? predicted) : predicted;
     }
   };
-  /** What may not wait, but for what is held of it. */
-  const withdrawn = (backend: AnyBackend) => {
-    const retire = backend.withdraw?.(plan, facts) ?? [];
-    const lines = options.heldLines?.(backend);
-    if (retire.length === 0 || lines === undefined || lines.size === 0) return retire;
-    return backend.without?.({ establish: [], retire }, lines).retire ?? retire;
-  };
   /** The diff but for what is held of it. */
   const allowed = (backend: AnyBackend, now: HostFacts) => {
     const whole = diffOf(backend, plan, now);
@@ -107,7 +100,9 @@ export async function carryOut(
   const groups = groupsOf(backends);
   for (const group of [...groups].reverse())
     await act([...group].reverse(), "withdraw", (backend) =>
-      options.held(backend) ? [] : withdrawn(backend),
+      backend.withdraw === undefined || options.held(backend)
+        ? []
+        : backend.withdraw(plan, allowed(backend, facts).retire),
     );
   // Worked out before anything is established, but for the late ones: a backend may ask what is new, and must not see what
   // another has just added.

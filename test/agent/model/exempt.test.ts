@@ -11,11 +11,13 @@ function exempt(
     readonly nodes?: readonly Node[];
     readonly network?: NetworkFacts;
     readonly record?: IntentRecord;
+    readonly notHeld?: ReadonlySet<string>;
   } = {},
   with_ = settings,
 ) {
   const nodes = new Map((of.nodes ?? [node1, node2]).map((entry) => [entry.name, entry]));
-  return exemptFor(with_, nodes, of.network ?? network, of.record ?? NOTHING_RECORDED);
+  const { record = NOTHING_RECORDED, notHeld = new Set() } = of;
+  return exemptFor(with_, nodes, of.network ?? network, record, notHeld);
 }
 
 function holds(
@@ -69,6 +71,14 @@ describe("exempt", () => {
     const own = { ...network, addresses: [...network.addresses, address("eth0", "172.18.0.50/32")] };
     const record = { addresses: [{ link: "eth0", address: "172.18.0.50" }], sysctls: {} };
     expect(holds(exempt({ network: own, record }), "172.18.0.50")).toBe(false);
+  });
+
+  it("does not hold another node's egress IP that is found here, to be taken away, unless it has a network of this node", () => {
+    const notHeld = new Set(["10.10.10.55", "10.10.10.11"]);
+    const found = { ...network, addresses: [...network.addresses, address("eth1", "10.10.10.55/32")] };
+    expect(holds(exempt({ network: found }), "10.10.10.55")).toBe(true);
+    expect(holds(exempt({ network: found, notHeld }), "10.10.10.55")).toBe(false);
+    expect(holds(exempt({ network: found, notHeld }), "10.10.10.11")).toBe(true);
   });
 
   it("holds the networks behind the management port that no setting names, but never everything", () => {

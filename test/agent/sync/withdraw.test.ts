@@ -72,9 +72,14 @@ describe("carryOut", () => {
         establish,
         retire: retire.filter((line) => !lines.has(String(line))),
       });
-      const two = scripted("b", log, { withdraw: () => ["!b1", "!b2"], without });
+      const two = scripted("b", log, {
+        diff: () => ({ establish: [], retire: ["!b1", "!b2", "-b"] }),
+        withdraw: (_plan, retire) => retire.filter((line) => String(line).startsWith("!")),
+        without,
+      });
       await carryOut([scripted("a", log), two], nothing, bareHost, { ...free, ...options });
-      return log.filter((line) => line.startsWith("!")).join(" ");
+      const begun = log.findIndex((line) => line.startsWith("+a"));
+      return log.slice(0, begun).join(" ");
     };
     expect(await run({})).toBe("!b1 !b2 !a");
     expect(await run({ held: ({ name }) => name === "b" })).toBe("!a");
