@@ -109,7 +109,6 @@ export function createRivals(parts: RivalParts): Rivals {
     suspects.add(mac);
     later(SUSPECT_MS, () => {
       suspects.delete(mac);
-      if (!isHere(entry)) return;
       rivals.set(mac, now());
       changed();
       defend(entry);

@@ -6,9 +6,9 @@ import { checkedIndex } from "./failures.ts";
 
 /**
  * Subs of the scripts that listen. `listen IFINDEX PROTOCOL INSTRUCTION…` opens a socket for one link and one EtherType: a
- * socket for all of them would have the kernel copy every packet that leaves this host. Its protocol is 0 until the filter
- * is in place, so that nothing else gets in before. `take` prints what has arrived, each sender and address once for
- * as long as `%seen` remembers it.
+ * socket for all of them would have the kernel copy every packet that leaves this host, and would hear us as well. Its
+ * protocol is 0 until the filter is in place, so that nothing else gets in before. `take` prints what has arrived, each
+ * sender and address once for as long as `%seen` remembers it.
  */
 export const LISTENING = String.raw`
 use strict;
@@ -35,7 +35,6 @@ sub take {
       failed($ifindex, "$!");
       return;
     }
-    next if unpack("x10 C", $from) == 4; # PACKET_OUTGOING
     # ARP: sender MAC and IP. Else who sent the advertisement, and its target.
     my $who = substr($frame, 12, 2) eq "\x08\x06" ? substr($frame, 22, 10) : substr($frame, 6, 6) . substr($frame, 62, 16);
     next if $seen{"$ifindex $who"} || keys %seen >= most();

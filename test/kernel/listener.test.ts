@@ -171,9 +171,14 @@ describe.skipIf(why !== undefined)(`a listener${why === undefined ? "" : ` (skip
     await run("kill", ["-9", String(started[0]?.pid)]);
     await until(() => troubles.length > 0, "the end is told");
     expect(troubles).toEqual([expect.stringMatching(/^ended: .*SIGKILL/)]);
+    await until(() => started.length === 2, "it is started again");
+    claims = [];
+    await untilHeard(E4);
+    await run("kill", ["-9", String(started[1]?.pid)]);
+    await until(() => troubles.length === 2, "the end is told again");
     listener.watch(watched(E6));
     await untilHeard(E6);
-    expect(started).toHaveLength(2);
+    expect(started).toHaveLength(3);
     listener.close();
   });
 });

@@ -80,10 +80,14 @@ describe.skipIf(why !== undefined)(`a probe${why === undefined ? "" : ` (skipped
     expect(await ask([...many, HAD4])).toEqual([answer(HAD4)]);
   });
 
-  it("does not take the own address for an answer", async () => {
+  it("does not take the own address for an answer, nor what comes back from the own MAC", async () => {
     await ip(ASKER, "addr add 172.18.0.60/32 dev a0");
     expect(await ask(["172.18.0.60"])).toEqual([]);
     await ip(ASKER, "addr del 172.18.0.60/32 dev a0");
+    await ip(PEER, `link set p0 address ${MAC}`);
+    expect(await ask([HAD4])).toEqual([]);
+    await ip(PEER, `link set p0 address ${PEER_MAC}`);
+    expect(await ask([HAD4])).toEqual([answer(HAD4)]);
   });
 
   it("names links that cannot be asked, and has the answers of the others", async () => {
