@@ -129,13 +129,12 @@ export function createRivals(parts: RivalParts): Rivals {
 
   /** Asks about these; the ones that could not be asked. */
   const ask = async (asked: readonly Entry[]): Promise<readonly Entry[]> => {
-    const answered = await answersOf(parts.prober, asked);
-    for (const { ifindex, address, mac } of answered.answers) {
+    const { answers, unasked } = await answersOf(parts, asked);
+    for (const { ifindex, address, mac } of answers) {
       const entry = entryOf(ifindex, address);
       if (entry !== undefined && !macsHere.has(mac)) heard(entry, mac);
     }
-    if (answered.error !== undefined) parts.onProbeFailed(answered.error);
-    return asked.filter(({ of }) => answered.unasked(of.ifindex));
+    return asked.filter(({ of }) => unasked(of.ifindex));
   };
 
   const settle = (gained: readonly Entry[]): void => {
@@ -221,7 +220,10 @@ function keyOf({ address, link }: { readonly address: string; readonly link: str
 }
 
 /** Answers, as many as there are: a link that is down must not cost those of another one. */
-async function answersOf(prober: Prober, asked: readonly Entry[]) {
+async function answersOf(
+  { prober, onProbeFailed }: Pick<RivalParts, "prober" | "onProbeFailed">,
+  asked: readonly Entry[],
+) {
   try {
     const answers = await prober.probe(
       asked.map(({ of }) => of),
@@ -229,8 +231,9 @@ async function answersOf(prober: Prober, asked: readonly Entry[]) {
     );
     return { answers, unasked: () => false };
   } catch (error) {
+    onProbeFailed(error);
     const { answers = [], failures = [] } = error instanceof SendError ? error : {};
     const down = new Set(failures.map(({ ifindex }) => ifindex));
-    return { answers, error, unasked: (ifindex: number) => down.size === 0 || down.has(ifindex) };
+    return { answers, unasked: (ifindex: number) => down.size === 0 || down.has(ifindex) };
   }
 }
