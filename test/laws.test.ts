@@ -116,6 +116,26 @@ describe.each(cases)("$name, $mode gateway", ({ scenario, mode }) => {
     }
   });
 
+  test("annotated: at every moment, of uninstalling too, the record tells of an egress IP on a link that is not the primary one", async () => {
+    const played = await play(scenario, mode);
+    const secondary = new Set(
+      played.flatMap(({ round }) =>
+        round.snapshot.held.flatMap(({ primary, address }) => (primary ? [] : [address])),
+      ),
+    );
+    for (const { before, round, after } of played) {
+      const moments = [...(await momentsOf(round.plan, before)), ...(await momentsOf(nothing, after))];
+      for (const { after: what, facts } of moments) {
+        const onLinks = facts.network.addresses.filter(({ address }) => secondary.has(address));
+        const listed = new Set(facts.record.secondaryHostEgressIPs);
+        expect(
+          onLinks.filter(({ address }) => !listed.has(address)),
+          what,
+        ).toEqual([]);
+      }
+    }
+  });
+
   test("drift: what somebody took away comes back, and meanwhile nothing leaves in a third way", async () => {
     const settings = settingsOf(scenario, mode);
     const waits = settings.whenUnready === "drop";

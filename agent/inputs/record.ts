@@ -27,7 +27,9 @@ export function openRecord(stateDirectory: string): RecordFile {
       return text === "" ? NOTHING_RECORDED : parseRecord(text, path);
     },
     write: async (record) => {
-      if (record.addresses.length === 0 && Object.keys(record.sysctls).length === 0) {
+      const { addresses, sysctls, secondaryHostEgressIPs = [], withdrawnEgressIPs = [] } = record;
+      const recorded = [addresses, Object.keys(sysctls), secondaryHostEgressIPs, withdrawnEgressIPs];
+      if (recorded.every((part) => part.length === 0)) {
         rmSync(path, { force: true });
         return;
       }
@@ -51,17 +53,33 @@ function parseRecord(text: string, path: string): IntentRecord {
   const addresses = Array.isArray(record?.addresses) ? record.addresses : undefined;
   const sysctls = typeof record?.sysctls === "object" && record.sysctls !== null ? record.sysctls : undefined;
   const valid =
-    addresses?.every(
-      (entry) => typeof entry?.link === "string" && parseAddress(String(entry.address)) === entry.address,
-    ) &&
+    addresses?.every((entry) => typeof entry?.link === "string" && isAddress(entry.address)) &&
     sysctls !== undefined &&
     Object.entries(sysctls).every(
       ([key, of]) => /^net\/ipv[46]\/conf\/[^/]+\/\w+$/.test(key) && typeof of === "string",
+    ) &&
+    // Neither is in the files of earlier versions.
+    [record?.secondaryHostEgressIPs, record?.withdrawnEgressIPs].every(
+      (list) => list === undefined || isAddresses(list),
     );
   if (!valid || addresses === undefined || sysctls === undefined) {
     throw new Error(
       `${path}: not a record of intent; move it away to start without knowing which addresses are ours`,
     );
   }
-  return Object.freeze({ addresses, sysctls });
+  const { secondaryHostEgressIPs, withdrawnEgressIPs } = record ?? {};
+  return Object.freeze({
+    addresses,
+    sysctls,
+    ...(secondaryHostEgressIPs === undefined ? {} : { secondaryHostEgressIPs }),
+    ...(withdrawnEgressIPs === undefined ? {} : { withdrawnEgressIPs }),
+  });
+}
+
+function isAddresses(list: unknown): boolean {
+  return Array.isArray(list) && list.every(isAddress);
+}
+
+function isAddress(value: unknown): boolean {
+  return typeof value === "string" && parseAddress(value) === value;
 }

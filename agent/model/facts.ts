@@ -19,6 +19,10 @@ export interface IntentRecord {
   readonly addresses: readonly { readonly link: string; readonly address: string }[];
   /** Sysctl path to the value it had before we set ours. */
   readonly sysctls: Readonly<Record<string, string>>;
+  /** What the annotation k8s.ovn.org/secondary-host-egress-ips of this node has to say, sorted; missing for nothing. */
+  readonly secondaryHostEgressIPs?: readonly string[];
+  /** What the Node object says there besides, and we took out: not somebody else's for that; missing for nothing. */
+  readonly withdrawnEgressIPs?: readonly string[];
 }
 
 export interface NetworkFacts {

@@ -40,8 +40,10 @@ export interface Node {
   readonly uid: string;
   /** InternalIP entries of status.addresses. */
   readonly internalAddresses: readonly Address[];
-  /** `k8s.ovn.org/host-cidrs`: each address of the node with its prefix length. */
+  /** `k8s.ovn.org/host-cidrs`: each address of the node with its prefix length, `secondaryEgressIPs` left out. */
   readonly hostCidrs: readonly Cidr[];
+  /** `k8s.ovn.org/secondary-host-egress-ips`: egress IPs on its links, which somebody may take for its addresses. */
+  readonly secondaryEgressIPs: readonly Address[];
   /** `k8s.ovn.org/node-primary-ifaddr`, or the cloud's `egress-ipconfig[0]`; at most one per family. */
   readonly primary: readonly Cidr[];
   /** `k8s.ovn.org/zone-name`: nodes of one zone share a northbound database; `global` where nothing is said. */

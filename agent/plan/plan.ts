@@ -48,6 +48,14 @@ export interface PlannedAddresses {
   readonly inTurn: ReadonlySet<Address> | "all";
 }
 
+/** The annotation k8s.ovn.org/secondary-host-egress-ips of this node. */
+export interface PlannedAnnotation {
+  /** What it has to say: egress IPs on links other than the primary one, ours and others', sorted. */
+  readonly listed: readonly Address[];
+  /** What the Node object says besides: known as taken out by us until it does not any more. */
+  readonly withdrawn: readonly Address[];
+}
+
 export interface Mark {
   readonly family: Family;
   readonly mark: number;
@@ -102,6 +110,7 @@ export interface Plan {
   /** Sources whose unmarked flows are ended when they are newly selected (`--existing-connections=cut`). */
   readonly cutUnmarked: boolean;
   readonly addresses: PlannedAddresses;
+  readonly annotation: PlannedAnnotation;
   readonly northbound: PlannedNorthbound;
 }
 
@@ -137,5 +146,6 @@ export const nothing: Plan = Object.freeze({
   marks: Object.freeze([]),
   cutUnmarked: false,
   addresses: Object.freeze({ hold: Object.freeze([]), notHeld: new Set<Address>(), inTurn: "all" }),
+  annotation: Object.freeze({ listed: Object.freeze([]), withdrawn: Object.freeze([]) }),
   northbound: NO_ROWS,
 });

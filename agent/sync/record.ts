@@ -1,6 +1,8 @@
-// Intent, written down before it is carried out: which addresses and sysctl changes are ours. In: plan, facts. Out: the state file.
+// Intent, written down before it is carried out: which addresses and sysctl changes are ours, and what the node's annotation
+// says of them, before an address appears and until it is gone. In: plan, facts. Out: the state file.
 // Without it nobody could tell an egress IP from the node's own address after a crash (known-faults BL-43).
 import type { HostFacts, IntentRecord } from "../model/facts.ts";
+import { sortedAddresses } from "../model/ip.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
 import type { Tools } from "./tools.ts";
@@ -11,7 +13,7 @@ export type RecordChange = IntentRecord;
 export function record(tools: Pick<Tools, "writeRecord">): Backend<RecordChange> {
   return {
     name: "record",
-    reads: { plan: ["addresses", "sysctls"], facts: ["record", "sysctls", "network"] },
+    reads: { plan: ["addresses", "annotation", "sysctls"], facts: ["record", "sysctls", "network"] },
     verifies: undefined,
     diff: (plan, facts) => {
       const wanted = wantedRecord(plan, facts);
@@ -40,11 +42,19 @@ function wantedRecord(plan: Plan, facts: HostFacts): IntentRecord {
         return value === undefined ? [] : [[path, value]];
       }),
     ),
+    secondaryHostEgressIPs: plan.annotation.listed,
+    withdrawnEgressIPs: plan.annotation.withdrawn,
   });
 }
 
-function union(a: IntentRecord, b: IntentRecord): IntentRecord {
-  return tidy({ addresses: [...a.addresses, ...b.addresses], sysctls: { ...b.sysctls, ...a.sysctls } });
+/** What was taken out of the annotation is noted with what ends: until then the recorded addresses tell as much. */
+function union(now: IntentRecord, wanted: IntentRecord): IntentRecord {
+  return tidy({
+    ...now,
+    addresses: [...now.addresses, ...wanted.addresses],
+    sysctls: { ...wanted.sysctls, ...now.sysctls },
+    secondaryHostEgressIPs: [...(now.secondaryHostEgressIPs ?? []), ...(wanted.secondaryHostEgressIPs ?? [])],
+  });
 }
 
 function tidy(record: IntentRecord): IntentRecord {
@@ -53,7 +63,14 @@ function tidy(record: IntentRecord): IntentRecord {
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([, { link, address }]) => ({ link, address }));
   const sysctls = Object.entries(record.sysctls).sort(([a], [b]) => (a < b ? -1 : 1));
-  return { addresses: sorted, sysctls: Object.fromEntries(sysctls) };
+  const listed = sortedAddresses(new Set(record.secondaryHostEgressIPs));
+  const withdrawn = sortedAddresses(new Set(record.withdrawnEgressIPs));
+  return {
+    addresses: sorted,
+    sysctls: Object.fromEntries(sysctls),
+    ...(listed.length > 0 ? { secondaryHostEgressIPs: listed } : {}),
+    ...(withdrawn.length > 0 ? { withdrawnEgressIPs: withdrawn } : {}),
+  };
 }
 
 function same(a: IntentRecord, b: IntentRecord): boolean {

@@ -55,6 +55,8 @@ export function createStatus(
       rounds: last?.number ?? 0,
       held: last?.snapshot.held.length ?? 0,
       unready: last?.snapshot.unready.length ?? 0,
+      // The annotation of this name, as it has to be.
+      secondaryHostEgressIPs: last?.outcome.facts.record.secondaryHostEgressIPs ?? [],
       pods: last === undefined ? 0 : sizeOf(last.snapshot.served.selected),
       problems: last?.snapshot.problems ?? [],
       failures:

@@ -66,6 +66,7 @@ export function node(name: string, of: Made<Node> = {}): Node {
     uid: `uid-${name}`,
     internalAddresses: [],
     hostCidrs: [],
+    secondaryEgressIPs: [],
     primary: [],
     zone: "global",
     transit: [],

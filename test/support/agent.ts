@@ -31,6 +31,7 @@ export interface AgentStatus {
   readonly held: number;
   readonly unready: number;
   readonly pods: number;
+  readonly secondaryHostEgressIPs: readonly string[];
   readonly problems: readonly { readonly object: string; readonly text: string }[];
   readonly failures: readonly { readonly backend: string; readonly error: string }[];
   readonly contention: readonly { readonly backend: string; readonly line: string; readonly times: number }[];

@@ -36,6 +36,8 @@ export function factsAsLines(facts: HostFacts, { marks }: Shown): readonly strin
     ]),
     ...facts.record.addresses.map(({ link, address }) => `record ${address} ${link}`),
     ...Object.entries(facts.record.sysctls).map(([path, value]) => `record ${path}=${value}`),
+    ...(facts.record.secondaryHostEgressIPs ?? []).map((address) => `annotation ${address}`),
+    ...(facts.record.withdrawnEgressIPs ?? []).map((address) => `withdrawn ${address}`),
     ...[...facts.announced].map((token) => `announced ${token}`),
   ];
   return [

@@ -23,6 +23,7 @@ import {
 import { type Meta, uidAt } from "./meta.ts";
 
 const hostCidrsKey = "k8s.ovn.org/host-cidrs";
+const secondaryKey = "k8s.ovn.org/secondary-host-egress-ips";
 const primaryKey = "k8s.ovn.org/node-primary-ifaddr";
 const zoneKey = "k8s.ovn.org/zone-name";
 const transitKey = "k8s.ovn.org/node-transit-switch-port-ifaddr";
@@ -34,13 +35,21 @@ export function decodeNode(raw: Raw, meta: Meta, report: Report): Node {
   const annotations = objectAt(meta.annotations, "metadata.annotations", report);
   const { addresses } = objectAt(status, "status", report);
   const cloud = annotations[cloudKey] !== undefined;
+  const internal = internalAddressesAt(addresses, report);
+  const hostCidrs = hostCidrsAt(annotations, report);
+  const primary = cloud ? cloudPrimaryAt(annotations, report) : primaryAt(annotations, report);
+  const secondaryEgressIPs = secondaryEgressIPsAt(annotations, report);
+  const own = new Set([...internal, ...primary.map(({ address }) => address)]);
+  // Published before its writer saw the other annotation (known-faults BL-43): an egress IP, not an address of the node.
+  const isEgressIP = (address: Address) => secondaryEgressIPs.includes(address) && !own.has(address);
   return {
     kind: "Node",
     name: meta.name,
     uid: uidAt(meta.uid, report),
-    internalAddresses: internalAddressesAt(addresses, report),
-    hostCidrs: hostCidrsAt(annotations, report),
-    primary: cloud ? cloudPrimaryAt(annotations, report) : primaryAt(annotations, report),
+    internalAddresses: internal,
+    hostCidrs: Object.freeze(hostCidrs.filter(({ address }) => !isEgressIP(address))),
+    secondaryEgressIPs,
+    primary,
     zone: zoneAt(annotations, report),
     transit: transitAt(annotations, report),
     podSubnets: podSubnetsAt(annotations, report),
@@ -102,6 +111,18 @@ function hostCidrsAt(annotations: Raw, report: Report): readonly Cidr[] {
   return Object.freeze(
     [...found.values()].sort((a, b) => compareAddresses(a.address, b.address) || a.length - b.length),
   );
+}
+
+/** `["10.10.10.50"]`, without prefix lengths. */
+function secondaryEgressIPsAt(annotations: Raw, report: Report): readonly Address[] {
+  const path = annotationPath(secondaryKey);
+  const found = new Set<Address>();
+  for (const [at, item] of listAt(jsonAt(annotations[secondaryKey], path, report), path, report).entries()) {
+    const address = typeof item === "string" ? parseAddress(item) : undefined;
+    if (address === undefined) report(`${path}[${at}]`, `must be an IP address, not ${describe(item)}`);
+    else found.add(address);
+  }
+  return sortedAddresses(found);
 }
 
 function primaryAt(annotations: Raw, report: Report): readonly Cidr[] {

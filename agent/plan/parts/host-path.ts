@@ -6,6 +6,7 @@ import { isEmpty } from "../../model/shards.ts";
 import type { Held, Snapshot } from "../../model/snapshot.ts";
 import { forwardingPath } from "../../model/sysctls.ts";
 import { nothing, type Plan } from "../plan.ts";
+import { annotationOf } from "./annotation.ts";
 import { guardRules } from "./guard.ts";
 import { leakGuard } from "./leak-guard.ts";
 import { routesOf, rulesOf } from "./link-tables.ts";
@@ -53,6 +54,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
       inTurn: new Set(all.flatMap((entry) => (held.includes(entry) ? [] : [entry.address]))),
     }),
   );
+  const annotation = lastOf(annotationOf);
   const sysctls = lastOf(sysctlsOf);
 
   return (snapshot) => {
@@ -65,15 +67,19 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
       entriesOf(settings, held, snapshot.served.claims, layout.mask),
       snapshot.kept,
     );
+    const always = {
+      addresses: addresses(held, snapshot.held, snapshot.notHeld),
+      annotation: annotation(
+        snapshot.nodes.get(settings.node),
+        snapshot.held,
+        snapshot.notHeld,
+        snapshot.host.record,
+      ),
+    };
     const idle = held.length === 0 && isEmpty(served[4]) && isEmpty(served[6]);
     // What OVN's flows still lead here a moment after its rows do not is a selected pod's all the same.
     const guarded = snapshot.host.northbound.state === "off" ? "" : leakGuardOf(settings, held);
-    if (idle)
-      return {
-        ...NOTHING_HERE,
-        addresses: addresses(held, snapshot.held, snapshot.notHeld),
-        leakGuard: guarded,
-      };
+    if (idle) return { ...NOTHING_HERE, ...always, leakGuard: guarded };
     return {
       sysctls: sysctls(settings, held),
       sets: setsOf(snapshot.exempt, served),
@@ -83,7 +89,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
       iptables: iptablesOf(settings, held, layout),
       marks: marks(held, layout.mask),
       cutUnmarked: settings.existingConnections === "cut",
-      addresses: addresses(held, snapshot.held, snapshot.notHeld),
+      ...always,
     };
   };
 }

@@ -142,6 +142,7 @@ describe("what kubectl prints", () => {
         name: "node-1",
         uid: "n-1",
         internalAddresses: ["172.18.0.11", "fd00:172:18::11"],
+        secondaryEgressIPs: [],
         hostCidrs: [
           cidr("10.10.10.3", "10.10.10.0", 24),
           cidr("172.18.0.11", "172.18.0.0", 16),
@@ -558,15 +559,33 @@ describe("EgressIP fields", () => {
 
 describe("Node fields", () => {
   const hosts = "metadata|annotations|k8s.ovn.org/host-cidrs";
+  const secondary = "metadata|annotations|k8s.ovn.org/secondary-host-egress-ips";
   const primary = "metadata|annotations|k8s.ovn.org/node-primary-ifaddr";
   const cloud = "metadata|annotations|cloud.network.openshift.io/egress-ipconfig";
   const at = (key: string, rest = "") => `metadata.annotations["${key}"]${rest}`;
   const hostsAt = (rest = "") => at("k8s.ovn.org/host-cidrs", rest);
+  const secondaryAt = (rest = "") => at("k8s.ovn.org/secondary-host-egress-ips", rest);
   const primaryAt = (rest = "") => at("k8s.ovn.org/node-primary-ifaddr", rest);
   const cloudAt = (rest = "") => at("cloud.network.openshift.io/egress-ipconfig", rest);
   const v4 = { family: 4, address: "10.0.128.0", network: "10.0.128.0", length: 18 };
   const cloudText = (ifaddr: unknown) =>
     JSON.stringify([{ interface: "eni-1", ifaddr, capacity: { ipv4: 14 } }, { ifaddr: "ignored" }]);
+
+  it("an address that the same node's annotation calls an egress IP is none of its own, its real ones always are (BL-43)", () => {
+    const raw = node();
+    raw.metadata.annotations["k8s.ovn.org/host-cidrs"] =
+      '["172.18.0.11/16","10.10.10.3/24","10.10.10.50/32","fd00:172:18::11/64","fd00:10:10:0::50/128"]';
+    raw.metadata.annotations["k8s.ovn.org/secondary-host-egress-ips"] =
+      '["10.10.10.50","172.18.0.11","fd00:172:18::11","fd00:10:10::50"]';
+    const { object, problems } = decode(raw);
+    if (object?.kind !== "Node") throw new Error("no node");
+    expect(problems).toEqual([]);
+    expect(object.hostCidrs.map(({ address }) => address)).toEqual([
+      "10.10.10.3",
+      "172.18.0.11",
+      "fd00:172:18::11",
+    ]);
+  });
 
   it.each<Case>([
     [hosts, undefined, [], { hostCidrs: [] }],
@@ -583,6 +602,36 @@ describe("Node fields", () => {
         `${hostsAt("[3]")} | must be an address with a prefix length, not the number 7`,
       ],
       { hostCidrs: [v4] },
+    ],
+    [secondary, undefined, [], { secondaryEgressIPs: [] }],
+    [secondary, "[]", [], { secondaryEgressIPs: [] }],
+    [
+      secondary,
+      '["fd00:10:10:0::50","10.10.10.100","10.10.10.50","10.10.10.50"]',
+      [],
+      { secondaryEgressIPs: ["10.10.10.50", "10.10.10.100", "fd00:10:10::50"] },
+    ],
+    [
+      secondary,
+      "10.10.10.50",
+      [`${secondaryAt()} | must be JSON, not "10.10.10.50"`],
+      { secondaryEgressIPs: [] },
+    ],
+    [
+      secondary,
+      '"10.10.10.50"',
+      [`${secondaryAt()} | must be a list, not "10.10.10.50"`],
+      { secondaryEgressIPs: [] },
+    ],
+    [secondary, '{"a":1}', [`${secondaryAt()} | must be a list, not an object`], { secondaryEgressIPs: [] }],
+    [
+      secondary,
+      '["10.10.10.50/32","10.10.10.51",7]',
+      [
+        `${secondaryAt("[0]")} | must be an IP address, not "10.10.10.50/32"`,
+        `${secondaryAt("[2]")} | must be an IP address, not the number 7`,
+      ],
+      { secondaryEgressIPs: ["10.10.10.51"] },
     ],
     [
       primary,

@@ -1,5 +1,6 @@
 // What this node holds: clashes refused by name (BL-44), everything else held, and never one because of another.
 import { describe, expect, it } from "vitest";
+import { decode } from "../../../agent/model/decode.ts";
 import { type IntentRecord, type NetworkFacts, NOTHING_RECORDED } from "../../../agent/model/facts.ts";
 import { holdFor } from "../../../agent/model/held.ts";
 import { layoutOf, type MarkLayout, type ProgrammedMark } from "../../../agent/model/marks.ts";
@@ -116,6 +117,25 @@ describe("held", () => {
     const nodes = [node("node1", { ...node1, hostCidrs: [...node1.hostCidrs, cidr("172.18.0.50/32")] })];
     const record = { addresses: [{ link: "eth0", address: "172.18.0.50" }], sysctls: {} };
     expect(holding(hold(wanted, { network: there, nodes, record }))).toEqual(["172.18.0.50 eth0 a"]);
+  });
+
+  it("takes what another node's annotation calls an egress IP for one, though its addresses name it (BL-43)", () => {
+    const raw = (name: string, annotations: Record<string, string>) => {
+      const { object } = decode({
+        apiVersion: "v1",
+        kind: "Node",
+        metadata: { name, uid: name, annotations },
+      });
+      if (object?.kind !== "Node") throw new Error("no node");
+      return object;
+    };
+    const hosts = { "k8s.ovn.org/host-cidrs": '["10.10.10.12/24","10.10.10.50/32"]' };
+    const says = { "k8s.ovn.org/secondary-host-egress-ips": '["10.10.10.50"]' };
+    const wanted = [egressIP("a", { at: { "10.10.10.50": "node1", "10.10.10.12": "node1" } })];
+    expect(holding(hold(wanted, { nodes: [node1, raw("node2", { ...hosts, ...says })] }))).toEqual([
+      "10.10.10.50 eth1 a",
+    ]);
+    expect(holding(hold(wanted, { nodes: [node1, raw("node2", hosts)] }))).toEqual([]);
   });
 
   it("never takes the node's own address for an egress IP because it was recorded once", () => {
