@@ -138,7 +138,7 @@ function ledElsewhere(
     .filter(({ family, table, type }) => family === 4 && table === "main" && type === "unicast")
     .flatMap((route) => {
       const cidr = parseCidr(route.destination.includes("/") ? route.destination : `${route.destination}/32`);
-      return cidr === undefined || cidr.length === 0 ? [] : [{ ...route, cidr }];
+      return cidr === undefined ? [] : [{ ...route, cidr }];
     })
     .sort((a, b) => a.metric - b.metric);
   const best = longestPrefix(main, ({ cidr }) => cidr, address);

@@ -211,6 +211,14 @@ describe("problems of a hosting link", () => {
     ],
     ["arp_filter where main leads by the link", { sysctls: ipv4("all", "arp_filter", 1) }],
     ["promote_secondaries off", { sysctls: ipv4("all", "promote_secondaries", 0) }],
+    [
+      "an enslaved link, whose network table main does not lead to",
+      {
+        link: { master: "red" },
+        sysctls: { ...ipv4("all", "rp_filter", 1), ...ipv4("all", "arp_filter", 1) },
+        network: elsewhere,
+      },
+    ],
     ["main leads elsewhere, and nothing filters", { network: elsewhere }],
     [
       "an enslaved link with its routes in another table",
@@ -223,18 +231,19 @@ describe("problems of a hosting link", () => {
     expect(problems(given)).toEqual([]);
   });
 
+  it("a network that main has no route to is led to by its default", () => {
+    const routes = network.routes.filter(({ destination }) => destination !== "10.10.10.0/24");
+    expect(problems({ sysctls: ipv4("eth1", "arp_filter", 1), network: { ...network, routes } })).toEqual([
+      `net.ipv4.conf.eth1.arp_filter is 1 and must be 0, ${unanswered}: table main leads to 0.0.0.0/0 by eth0`,
+    ]);
+  });
+
   it("does not take routes of our own table for the link's, nor fe80:: for a way", () => {
     const own = network.routes.map((route) => ({ ...route, table: "1004", protocol: "233" }));
     expect(problems({ link: { master: "red" }, network: { ...network, routes: own } })).toHaveLength(1);
-    const local = {
-      ...unrouted(6),
-      routes: unrouted(6).routes.concat({
-        ...own[0],
-        family: 6,
-        table: "main",
-        destination: "fe80::/64",
-      } as (typeof own)[0]),
-    };
+    const onLink = unrouted(6).routes[0]?.hops.map((hop) => ({ ...hop, link: "eth1" }));
+    const toNowhere = { ...unrouted(6).routes[0], family: 6, destination: "fe80::/64", hops: onLink };
+    const local = { ...unrouted(6), routes: [...unrouted(6).routes, toNowhere as (typeof own)[0]] };
     expect(problems({ family: 6, network: local })).toHaveLength(1);
   });
 
