@@ -4,7 +4,6 @@
 import type { Link } from "../../lib/netlink/pure.ts";
 import type { HostFacts } from "./facts.ts";
 import { type Address, contains, type Family, formatCidr, longestPrefix, parseCidr } from "./ip.ts";
-import { ROUTE_PROTOCOL } from "./owner.ts";
 import type { Settings } from "./settings.ts";
 import { either, forwardingPath, highest, sysctlName, sysctlPath } from "./sysctls.ts";
 
@@ -106,7 +105,7 @@ function strict(sysctls: Host["sysctls"], link: string): readonly string[] {
 /**
  * net/ipv4/arp.c: 8 answers nobody. 1 wants the address on the link that is asked, 2 also the asker in a network of that link, 3
  * more than host scope: all so here, for the link has an address of the network besides. Other values ask for nothing.
- * A request also has to pass rp_filter and arp_filter, by table main alone, as it has no mark.
+ * A request also has to pass rp_filter and arp_filter, by the table of its link alone, as it has no mark.
  */
 function arp(address: Address, link: Link, { network, sysctls }: Host): readonly string[] {
   const unanswered = "or ARP requests for the egress IP are not answered";
@@ -115,9 +114,9 @@ function arp(address: Address, link: Link, { network, sysctls }: Host): readonly
     return sysctls[path] === "8" ? [`${sysctlName(path)} is 8 and must be 0 to 3, ${unanswered}`] : [];
   });
   const ignores = highest(sysctls, link.name, "arp_ignore") === 8 ? silent : [];
-  const elsewhere = link.master === "" ? ledElsewhere(address, link.name, network) : undefined;
+  const elsewhere = ledElsewhere(address, link, network);
   if (elsewhere === undefined) return ignores;
-  const because = `${unanswered}: table main leads to ${elsewhere.destination} by ${elsewhere.link}`;
+  const because = `${unanswered}: table ${tableOf(link)} leads to ${elsewhere.destination} by ${elsewhere.link}`;
   const filters = ["all", link.name]
     .map((name) => sysctlPath(4, name, "arp_filter"))
     .filter((path) => sysctls[path] === "1");
@@ -128,38 +127,44 @@ function arp(address: Address, link: Link, { network, sysctls }: Host): readonly
   ];
 }
 
-/** The network that the egress IP and those who ask for it are in, where main does not lead there by the link. */
+/** What a link's own table is made of. */
+function tableOf({ vrf = "main" }: Link): string {
+  return vrf;
+}
+
+/** The network that the egress IP and those who ask for it are in, where another link leads there. */
 function ledElsewhere(
   address: Address,
-  link: string,
+  link: Link,
   { routes }: Host["network"],
 ): { readonly destination: string; readonly link: string } | undefined {
-  const main = routes
-    .filter(({ family, table, type }) => family === 4 && table === "main" && type === "unicast")
+  const ways = routes
+    .filter(({ family, table, type }) => family === 4 && table === tableOf(link) && type === "unicast")
     .flatMap((route) => {
       const cidr = parseCidr(route.destination.includes("/") ? route.destination : `${route.destination}/32`);
       return cidr === undefined ? [] : [{ ...route, cidr }];
     })
     .sort((a, b) => a.metric - b.metric);
-  const best = longestPrefix(main, ({ cidr }) => cidr, address);
+  const best = longestPrefix(ways, ({ cidr }) => cidr, address);
   const hop = best?.hops[0];
-  if (best === undefined || hop === undefined || best.hops.some((one) => one.link === link)) return undefined;
+  if (best === undefined || hop === undefined || best.hops.some((one) => one.link === link.name))
+    return undefined;
   return { destination: best.destination, link: hop.link };
 }
 
-/** What is in main (of an enslaved link: in whatever table) is what its own table is made of; fe80:: leads nowhere. */
+/** fe80:: leads nowhere. */
 function noRoute(family: Family, link: Link, { network }: Host): readonly string[] {
   const leads = network.routes.some(
     (route) =>
       route.family === family &&
       route.type === "unicast" &&
-      (route.table === "main" || (link.master !== "" && route.protocol !== ROUTE_PROTOCOL)) &&
+      route.table === tableOf(link) &&
       !route.destination.startsWith("fe80:") &&
       route.hops.some((hop) => hop.link === link.name),
   );
   if (leads) return [];
   return [
-    `link ${link.name} has no IPv${family} route and needs one, to its network or by a gateway: what is not on the link itself is not reached`,
+    `link ${link.name} has no IPv${family} route in table ${tableOf(link)} and needs one, to its network or by a gateway: what is not on the link itself is not reached`,
   ];
 }
 

@@ -162,7 +162,7 @@ describe.skipIf(reason !== undefined)(
           `ip route add 10.10.10.0/24 dev eth1 src ${node1.eth1[4]}`,
           `ip route add default via ${gateways[4]} dev eth1 metric 500`,
         ],
-        text: "link eth1 has no IPv4 route and needs one, to its network or by a gateway: what is not on the link itself is not reached",
+        text: "link eth1 has no IPv4 route in table main and needs one, to its network or by a gateway: what is not on the link itself is not reached",
       },
       {
         what: "no IPv6 route over the link",
@@ -172,7 +172,7 @@ describe.skipIf(reason !== undefined)(
           "ip route add fd00:10:10::/64 dev eth1",
           `ip route add default via ${gateways[6]} dev eth1 metric 500`,
         ],
-        text: "link eth1 has no IPv6 route and needs one, to its network or by a gateway: what is not on the link itself is not reached",
+        text: "link eth1 has no IPv6 route in table main and needs one, to its network or by a gateway: what is not on the link itself is not reached",
       },
     ])("$what", async ({ family = 4, where = "internet", broken, mended, text }) => {
       expect(await named(family)).toEqual([]);

@@ -73,6 +73,9 @@ const elsewhere: NetworkFacts = {
   ],
 };
 
+const inTable = (table: string, routes: NetworkFacts["routes"]) =>
+  routes.map((route) => ({ ...route, table }));
+
 const unrouted = (family: 4 | 6): NetworkFacts => ({
   ...network,
   routes: network.routes.filter((route) => route.family !== family || route.hops[0]?.link !== "eth1"),
@@ -148,7 +151,7 @@ describe("problems of a hosting link", () => {
     ...([4, 6] as const).map((family): readonly [string, Given, string] => [
       `no route of IPv${family}`,
       { family, network: unrouted(family) },
-      `link eth1 has no IPv${family} route and needs one, to its network or by a gateway: what is not on the link itself is not reached`,
+      `link eth1 has no IPv${family} route in table main and needs one, to its network or by a gateway: what is not on the link itself is not reached`,
     ]),
   ])("%s", (_, given, text) => {
     expect(problems(given)).toEqual([text]);
@@ -212,19 +215,19 @@ describe("problems of a hosting link", () => {
     ["arp_filter where main leads by the link", { sysctls: ipv4("all", "arp_filter", 1) }],
     ["promote_secondaries off", { sysctls: ipv4("all", "promote_secondaries", 0) }],
     [
-      "an enslaved link, whose network table main does not lead to",
+      "a link of a VRF, whose network table main does not lead to",
       {
-        link: { master: "red" },
+        link: { master: "red", vrf: "100" },
         sysctls: { ...ipv4("all", "rp_filter", 1), ...ipv4("all", "arp_filter", 1) },
-        network: elsewhere,
+        network: { ...elsewhere, routes: [...elsewhere.routes, ...inTable("100", network.routes)] },
       },
     ],
     ["main leads elsewhere, and nothing filters", { network: elsewhere }],
     [
-      "an enslaved link with its routes in another table",
+      "a link of a VRF with its routes in the VRF's table",
       {
-        link: { master: "red" },
-        network: { ...network, routes: network.routes.map((route) => ({ ...route, table: "100" })) },
+        link: { master: "red", vrf: "100" },
+        network: { ...network, routes: inTable("100", network.routes) },
       },
     ],
   ])("none: %s", (_, given) => {
@@ -238,13 +241,20 @@ describe("problems of a hosting link", () => {
     ]);
   });
 
-  it("does not take routes of our own table for the link's, nor fe80:: for a way", () => {
-    const own = network.routes.map((route) => ({ ...route, table: "1004", protocol: "233" }));
-    expect(problems({ link: { master: "red" }, network: { ...network, routes: own } })).toHaveLength(1);
-    const onLink = unrouted(6).routes[0]?.hops.map((hop) => ({ ...hop, link: "eth1" }));
-    const toNowhere = { ...unrouted(6).routes[0], family: 6, destination: "fe80::/64", hops: onLink };
-    const local = { ...unrouted(6), routes: [...unrouted(6).routes, toNowhere as (typeof own)[0]] };
-    expect(problems({ family: 6, network: local })).toHaveLength(1);
+  it("of a VRF its table counts, and not main; fe80:: is no way", () => {
+    const vrf = { master: "red", vrf: "100" };
+    expect(problems({ link: vrf })).toEqual([
+      "link eth1 has no IPv4 route in table 100 and needs one, to its network or by a gateway: what is not on the link itself is not reached",
+    ]);
+    const both = [...network.routes, ...inTable("100", elsewhere.routes)];
+    expect(
+      problems({ link: vrf, sysctls: ipv4("eth1", "arp_filter", 1), network: { ...network, routes: both } }),
+    ).toEqual([
+      `net.ipv4.conf.eth1.arp_filter is 1 and must be 0, ${unanswered}: table 100 leads to 10.10.10.0/25 by eth0`,
+    ]);
+    const [route] = network.routes.filter(({ family, hops }) => family === 6 && hops[0]?.link === "eth1");
+    const routes = route === undefined ? [] : [...unrouted(6).routes, { ...route, destination: "fe80::/64" }];
+    expect(problems({ family: 6, network: { ...network, routes } })).toHaveLength(1);
   });
 
   it("names a link with a dot in its name as sysctl takes it", () => {
