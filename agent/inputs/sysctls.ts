@@ -1,5 +1,5 @@
 // The sysctls that decide whether links host and steer. In: links, and what we recorded. Out: path to value.
-// Read in one go without yielding: files of /proc/sys never wait for anything, and a promise for each costs ten times the reading.
+// Read without yielding: files of /proc/sys wait for nothing, and a promise for each costs as much again as the reading.
 import { readFileSync } from "node:fs";
 import type { HostFacts, IntentRecord, NetworkFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
