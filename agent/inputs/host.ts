@@ -112,11 +112,9 @@ function setFacts(
 }
 /** What an earlier process of ours announced: addresses it recorded, where they still are. */
 function announcedBefore(record: IntentRecord, network: NetworkFacts): ReadonlySet<string> {
-  const present = presentTokens(network);
+  const recorded = new Set(record.addresses.map(({ address, link }) => `${address} ${link}`));
   return new Set(
-    record.addresses.flatMap(({ address, link }) =>
-      [...present].filter((token) => token.startsWith(`${address} ${link} `)),
-    ),
+    [...presentTokens(network)].filter((token) => recorded.has(token.slice(0, token.lastIndexOf(" ")))),
   );
 }
 

@@ -59,40 +59,52 @@ function keyed(route: Route): string {
 }
 
 function diffRules(wanted: readonly Rule[], observed: readonly Rule[]): Diff<RoutingChange> {
-  const key = (rule: Rule) => `${rule.family} ${ruleWords(rule)}`;
   const selector = (rule: Rule) => `${rule.family} ${rule.priority} ${rule.selector}`;
-  const there = new Set(observed.map(key));
-  const wantedKeys = new Set(wanted.map(key));
-  const missing = wanted.filter((rule) => !there.has(key(rule)));
+  const there = new Set(observed.map(ruleKey));
+  const wantedKeys = new Set(wanted.map(ruleKey));
+  const missing = wanted.filter((rule) => !there.has(ruleKey(rule)));
   const replaced = new Set(missing.map(selector));
-  const stale = observed.filter((rule) => !wantedKeys.has(key(rule)));
+  const stale = observed.filter((rule) => !wantedKeys.has(ruleKey(rule)));
   // Two rules with one selector: the kernel takes the older, so that one goes in the same batch (a link came back with
   // another index, and its table is another one now).
-  const inTheWay = stale.filter((rule) => replaced.has(selector(rule)));
+  const inTheWay = new Set(stale.filter((rule) => replaced.has(selector(rule))));
   return {
     establish: [
       ...missing.map((rule) => ({ op: "add", rule }) as const),
-      ...inTheWay.map((rule) => ({ op: "del", rule }) as const),
+      ...[...inTheWay].map((rule) => ({ op: "del", rule }) as const),
     ],
     retire: stale
-      .filter((rule) => !inTheWay.includes(rule))
-      .sort((a, b) => byCodeUnit(key(a), key(b)))
+      .filter((rule) => !inTheWay.has(rule))
+      .sort((a, b) => byCodeUnit(ruleKey(a), ruleKey(b)))
       .map((rule) => ({ op: "del", rule })),
   };
 }
 
+/** Linear in what is there and what changes: a link may have the routes of a whole internet. */
 function predict(facts: HostFacts, changes: readonly RoutingChange[]): HostFacts {
-  let { routes, rules } = facts.network;
+  if (changes.length === 0) return facts;
+  const routes = new Map<string, Route | undefined>();
+  const rules = new Map<string, Rule | undefined>();
   for (const change of changes) {
-    if ("route" in change) {
-      const slot = routeSlot(change.route);
-      const others = routes.filter((route) => routeSlot(route) !== slot || !ours(route));
-      routes = change.op === "del" ? others : [...others, change.route];
-    } else {
-      const words = ruleWords(change.rule);
-      const others = rules.filter((rule) => rule.family !== change.rule.family || ruleWords(rule) !== words);
-      rules = change.op === "del" ? others : [...others, change.rule];
-    }
+    if ("route" in change)
+      routes.set(routeSlot(change.route), change.op === "del" ? undefined : change.route);
+    else rules.set(ruleKey(change.rule), change.op === "del" ? undefined : change.rule);
   }
-  return changes.length === 0 ? facts : { ...facts, network: { ...facts.network, routes, rules } };
+  const { network } = facts;
+  const after = {
+    routes: [
+      ...network.routes.filter((route) => !ours(route) || !routes.has(routeSlot(route))),
+      ...present(routes),
+    ],
+    rules: [...network.rules.filter((rule) => !rules.has(ruleKey(rule))), ...present(rules)],
+  };
+  return { ...facts, network: { ...network, ...after } };
+}
+
+function present<T>(entries: ReadonlyMap<string, T | undefined>): readonly T[] {
+  return [...entries.values()].filter((entry) => entry !== undefined);
+}
+
+function ruleKey(rule: Rule): string {
+  return `${rule.family} ${ruleWords(rule)}`;
 }
