@@ -35,7 +35,10 @@ describe.skipIf(reason !== undefined)(
     const inside = (command: string, args: readonly string[], input: string) =>
       run("ip", ["netns", "exec", lab.namespace("node1"), command, ...args], { input, timeoutMs: 60_000 });
 
-    /** What no round of today would have made, but a former one may have: other links, egress IPs and pods. */
+    /**
+     * What no round of today would have made, but a former one may have: other egress IPs, pods and routes. Its marks are those of
+     * the last links, since a mark that something still carries is not given anew, and the comparison is to the byte.
+     */
     async function litter(): Promise<void> {
       const addresses: { link: string; address: string }[] = [];
       for (const family of families) {
@@ -67,12 +70,12 @@ describe.skipIf(reason !== undefined)(
           ["restore"],
           `create egressip${family} hash:ip family ${six ? "inet6" : "inet"} hashsize 16384 maxelem 1048576 skbinfo\n${lines(
             (n, a, b) =>
-              `add egressip${family} ${pod(a, b)} skbmark 0x${(0x100 + (n & 255)).toString(16)}00000/0x7ff00000`,
+              `add egressip${family} ${pod(a, b)} skbmark 0x${(0x700 + (n & 255)).toString(16)}00000/0x7ff00000`,
           )}`,
         );
         const snat = lines(
           (n, a, b) =>
-            `-A EGRESSIP-SNAT -o eth1 -m mark --mark 0x1${n.toString(16).padStart(7, "0")}/0x7fffffff -j SNAT --to-source ${egress(a, b)}`,
+            `-A EGRESSIP-SNAT -o eth1 -m mark --mark 0x7${n.toString(16).padStart(7, "0")}/0x7fffffff -j SNAT --to-source ${egress(a, b)}`,
           EGRESS_IPS,
         );
         const tool = six ? "ip6tables-nft-restore" : "iptables-nft-restore";

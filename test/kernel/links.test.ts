@@ -353,7 +353,7 @@ describe.skipIf(reason !== undefined)(
       await both(theirs, (line) => line);
       for (const family of families)
         expect(await lab.probe("a1", "internet", "udp", family, 300)).toHaveProperty("failed");
-      const ours = "rule add fwmark 0x10000000/0x70000000 lookup 1004 pref 999";
+      const ours = "rule add fwmark 0x10000000/0x78000000 lookup 1004 pref 999";
       for (const family of families)
         await run("ip", ["-n", lab.namespace("node1"), `-${family}`, ...ours.split(" ")]);
       for (const family of families)
