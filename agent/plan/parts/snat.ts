@@ -1,6 +1,6 @@
 // nat POSTROUTING, first: a marked connection leaves its link with its egress IP. One rule per egress IP. Pure.
 // The first packet of every connection that leaves the host walks these, also of those that are not ours. So a block of marks
-// (model/marks.ts) with many has a chain, and chains of sixteen below it: of 500 egress IPs a packet passes some thirty rules.
+// (model/marks.ts) with many has a chain, and chains of eight below it: of 500 egress IPs a packet passes some twenty-five rules.
 // How a block is cut up depends on that block alone: when a link comes or goes, nothing of another one is written.
 import type { WantedChain } from "../../../lib/node-iptables/pure.ts";
 import { hex, type MarkLayout } from "../../model/marks.ts";
@@ -12,7 +12,7 @@ import { type ChainAndJump, KUBE_MASQUERADE } from "./mark.ts";
 /** So many of a block need no chain. */
 const FEW = 2;
 /** So many of a block need no chains below its chain, which are for so many marks each. */
-const SIXTEEN = 16;
+const EIGHT = 8;
 
 export function snatRules(
   settings: Settings,
@@ -30,15 +30,15 @@ export function snatRules(
       ([bits, part]): readonly string[] => {
         if (part.length <= few) return part.map(ruleOf);
         const chain = `${parent}-${hex(bits / lowestBit(mask)).slice(2)}`;
-        const rules = part.length <= most ? part.map(ruleOf) : chainsOf(part, sixteens, chain, 0, SIXTEEN);
+        const rules = part.length <= most ? part.map(ruleOf) : chainsOf(part, eights, chain, 0, EIGHT);
         // Before the chain that jumps to it: iptables-restore must know where a jump goes.
         below.push({ table: "nat", chain, rules });
         return [`-m mark --mark ${hex(bits)}/${hex(mask)} -j ${chain}`];
       },
     );
-  const sixteens = layout.mask - (SIXTEEN - 1) * 2 ** layout.addressShift;
+  const eights = layout.mask - (EIGHT - 1) * 2 ** layout.addressShift;
   const ours = held.filter((entry) => entry.family === family).sort((a, b) => a.mark - b.mark);
-  const rules = chainsOf(ours, layout.linkMask, SNAT_CHAIN, FEW, SIXTEEN);
+  const rules = chainsOf(ours, layout.linkMask, SNAT_CHAIN, FEW, EIGHT);
   return {
     below,
     chain: {
