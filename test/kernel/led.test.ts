@@ -1,7 +1,8 @@
 // What OVN has led to this node's kernel says so by its mark, 1009 (reference I.2). Here nft on the management port gives the
 // packets that mark, as OVN's datapath does in a cluster. They go as they would without it, and where nothing of the agent's
 // knows their pod any more they do not go at all.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFailed } from "vitest";
+import { run } from "../../lib/exec/index.ts";
 import { Lab } from "../lab/lab.ts";
 import { families, nodes, type PodName, podNetworks, pods } from "../lab/topology.ts";
 import { type Agent, Home } from "../support/agent.ts";
@@ -91,7 +92,7 @@ describe.skipIf(reason !== undefined)(
     it("goes to services, and answers who came in, as without the mark", async () => {
       const inside = async () => [
         ...(await lab.view(selected, ["service", "a4", "b2", "nodePort1", "node1eth1", "node2eth0"])),
-        ...(await lab.view(["ext"], ["nodePort1", "clusterPort1"])),
+        ...(await lab.view(["ext"], ["nodePort1", "clusterPort1", "a4"])),
         ...(await Promise.all(
           selected.flatMap((from) =>
             families.map(
@@ -100,6 +101,10 @@ describe.skipIf(reason !== undefined)(
           ),
         )),
       ];
+      // Somebody outside who knows the way to pods, without anybody's translation.
+      await run("ip", ["-n", lab.namespace("ext"), "-batch", "-"], {
+        input: families.map((family) => `route add ${pods.a4[family]} via ${node1.eth0[family]}\n`).join(""),
+      });
       await lead([]);
       const before = await inside();
       expect(before.filter((line) => / saw |"server"/.test(line))).toHaveLength(before.length);
@@ -149,6 +154,9 @@ describe.skipIf(reason !== undefined)(
       const streams = selected.flatMap((pod) =>
         families.map((family) => ({ family, sender: lab.sender(pod, { family, fresh: true }) })),
       );
+      onTestFailed(async () => {
+        await Promise.all(streams.map(({ sender }) => sender.stop()));
+      });
       const answers = () =>
         Promise.all(streams.map(({ sender, family }) => sender.answers(20, prod[family], 10_000)));
       await answers();
