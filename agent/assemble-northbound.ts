@@ -12,7 +12,7 @@ import { NORTHBOUND_OFF, type NorthboundFacts } from "./model/northbound.ts";
 import { OWNER_TYPE, TYPE_KEY } from "./model/northbound-ids.ts";
 import { locksOf } from "./model/northbound-locks.ts";
 import { entriesOf } from "./model/shards.ts";
-import { countChange, flowsFollow, leavesHere } from "./sync/northbound/flows.ts";
+import { countChange, flowsFollow, leadsToOthers, leavesHere } from "./sync/northbound/flows.ts";
 import { createGoneNodes } from "./sync/northbound/gone-nodes.ts";
 import { operationsFor } from "./sync/northbound/operations.ts";
 import type { Tools } from "./sync/tools.ts";
@@ -140,6 +140,8 @@ export function connectNorthbound(
       commit: async (changes) => {
         const { topology } = input.known();
         const operations = operationsFor(changes, topology, locks, settings.node);
+        if (leadsToOthers(changes, topology.gateways, settings.node))
+          await flowsFollow(session, await session.transact(countChange), flowsMs);
         if (!leavesHere(changes, [topology.management, topology.gateways.get(settings.node) ?? {}]))
           await transact(operations);
         // What gives them the egress IP here is taken down next.

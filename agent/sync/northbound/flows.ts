@@ -22,6 +22,25 @@ export function leavesHere(changes: readonly RowChange[], hops: readonly PerFami
   });
 }
 
+/**
+ * Whether pods are led to the gateway router of another node in the same database. Its NAT rows for them are there, or nobody would
+ * be led there (plan/parts/northbound/pod-rows.ts); without the flows of these the router gives them its node's address.
+ */
+export function leadsToOthers(
+  changes: readonly RowChange[],
+  gateways: ReadonlyMap<string, PerFamily<Address>>,
+  node: string,
+): boolean {
+  const others = new Set(
+    [...gateways].flatMap(([name, of]) => (name === node ? [] : (Object.values(of) as Address[]))),
+  );
+  return changes.some((change) => {
+    if (change.op !== "insert" && change.op !== "update") return false;
+    const before = change.op === "update" ? hopsOf(change.found) : [];
+    return hopsOf(change.row).some((hop) => others.has(hop) && !before.includes(hop));
+  });
+}
+
 function hopsOf({ columns }: Row): readonly Address[] {
   const hops = columns["nexthops"];
   return Array.isArray(hops) ? hops : [];
