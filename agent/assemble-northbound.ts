@@ -1,4 +1,5 @@
 // OVN's northbound database, connected: facts to read and transactions to commit. In: Config. Out: the two, and how it is.
+import { setTimeout } from "node:timers/promises";
 import {
   ConnectionError,
   connectOvsdb,
@@ -12,7 +13,7 @@ import { NORTHBOUND_OFF, type NorthboundFacts } from "./model/northbound.ts";
 import { OWNER_TYPE, TYPE_KEY } from "./model/northbound-ids.ts";
 import { locksOf } from "./model/northbound-locks.ts";
 import { entriesOf } from "./model/shards.ts";
-import { countChange, flowsFollow, leadsToOthers, leavesHere } from "./sync/northbound/flows.ts";
+import { countChange, flowsFollow, leadsToOthers, leavesHere, turnsHere } from "./sync/northbound/flows.ts";
 import { createGoneNodes } from "./sync/northbound/gone-nodes.ts";
 import { operationsFor } from "./sync/northbound/operations.ts";
 import type { Tools } from "./sync/tools.ts";
@@ -56,6 +57,8 @@ type Deadlines = Partial<
     readonly waitMs: number;
     /** How long OVN's flows are waited for. */
     readonly flowsMs: number;
+    /** How long Open vSwitch's datapath may go by the old ones when they have followed. */
+    readonly datapathMs: number;
   }
 >;
 
@@ -66,6 +69,8 @@ type Deadlines = Partial<
 const SYNC_MS = 600_000;
 const WAIT_MS = 3_000;
 const FLOWS_MS = 1_000;
+/** ovs-vswitchd.conf.db(5), max-revalidator. */
+const DATAPATH_MS = 500;
 
 const OFF: Northbound = {
   read: async () => NORTHBOUND_OFF,
@@ -87,7 +92,7 @@ export function connectNorthbound(
   {
     writes,
     onChange,
-    deadlines: { waitMs = WAIT_MS, flowsMs = FLOWS_MS, ...deadlines } = {},
+    deadlines: { waitMs = WAIT_MS, flowsMs = FLOWS_MS, datapathMs = DATAPATH_MS, ...deadlines } = {},
   }: NorthboundOptions,
 ): Northbound {
   if (northbound === undefined) return OFF;
@@ -142,10 +147,14 @@ export function connectNorthbound(
         const operations = operationsFor(changes, topology, locks, settings.node);
         if (leadsToOthers(changes, topology.gateways, settings.node))
           await flowsFollow(session, await session.transact(countChange), flowsMs);
-        if (!leavesHere(changes, [topology.management, topology.gateways.get(settings.node) ?? {}]))
+        const hops = [topology.management, topology.gateways.get(settings.node) ?? {}];
+        if (!leavesHere(changes, hops)) {
           await transact(operations);
+          return;
+        }
         // What gives them the egress IP here is taken down next.
-        else await flowsFollow(session, await transact([...operations, ...countChange]), flowsMs);
+        await flowsFollow(session, await transact([...operations, ...countChange]), flowsMs);
+        if (turnsHere(changes, hops)) await setTimeout(datapathMs);
       },
       read: () => input.read(false),
       gone: createGoneNodes(() => performance.now()),

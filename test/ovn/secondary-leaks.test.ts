@@ -84,8 +84,12 @@ async function sawOnly(
 ): Promise<void> {
   for (const { family, sender } of streams) {
     const allowed = new Set(servers.flatMap((server) => of.map((pair) => `${server}/${pair[family]}`)));
-    const { bySource } = await sender.stop();
-    expect([...bySource.keys()].filter((source) => !allowed.has(source))).toEqual([]);
+    const { timeline, bySource } = await sender.stop();
+    // With what was seen just before and after: a fault is then half explained.
+    const wrong = timeline.flatMap(({ answer }, at) =>
+      answer === undefined || allowed.has(answer) ? [] : [timeline.slice(Math.max(0, at - 2), at + 3)],
+    );
+    expect(wrong).toEqual([]);
     expect(bySource.size).toBeGreaterThan(0);
   }
 }
@@ -198,9 +202,10 @@ describe.skipIf(why !== undefined).each(configs)(named("$name", why), ({ name: _
     await stage.assign(web(moving));
     const wrong = await watch(stage, { nodes: true });
     const streams = start(stage);
-    // In local gateway mode flows have nothing to follow: both ways begin with the kernel.
     const move = async (times: number, how: "narrow" | "wide") => {
-      if (times === 0 && config.gateway === "shared")
+      // What OVN still leads to the kernel finds the guards. In local gateway mode there is nothing to follow, both ways begin with
+      // the kernel; and a gateway router that has given a NAT row up has the node's address for who comes too late (README).
+      if (times === 0 && how === "wide" && config.gateway === "shared")
         await slowly(stage, streams, () => primaryIs(stage, how));
       else await primaryIs(stage, how);
       await stage.settled();

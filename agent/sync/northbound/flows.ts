@@ -5,6 +5,7 @@ import { mutate, type Operation, type ResultsOf, select, wait } from "../../../l
 import type { Address } from "../../model/ip.ts";
 import type { PerFamily, Row } from "../../model/northbound.ts";
 import { ARRIVING_PODS } from "../../model/northbound-ids.ts";
+import { podAddressOf } from "../../model/northbound-pod.ts";
 import { NbGlobal } from "../../model/northbound-schema.ts";
 import type { RowChange } from "./changes.ts";
 
@@ -38,6 +39,24 @@ export function leadsToOthers(
     if (change.op !== "insert" && change.op !== "update") return false;
     const before = change.op === "update" ? hopsOf(change.found) : [];
     return hopsOf(change.row).some((hop) => others.has(hop) && !before.includes(hop));
+  });
+}
+
+/**
+ * Whether pods turn from the one to the other of the two here: nothing outside sees where, so there is time. What arrives from
+ * another zone turns by a policy that is new.
+ */
+export function turnsHere(changes: readonly RowChange[], hops: readonly PerFamily<Address>[]): boolean {
+  const own = new Set(hops.flatMap((of) => Object.values(of)));
+  const leads = (row: Row) => hopsOf(row).some((hop) => own.has(hop));
+  const noMore = new Set(
+    changes.flatMap((change) =>
+      change.op === "members" && change.of === ARRIVING_PODS ? change.remove : [],
+    ),
+  );
+  return changes.some((change) => {
+    if (change.op === "insert") return leads(change.row) && noMore.has(podAddressOf(change.row) ?? "");
+    return change.op === "update" && leads(change.row) && leavesHere([change], hops);
   });
 }
 

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { FoundRow, Row } from "../../../../agent/model/northbound.ts";
 import type { RowChange } from "../../../../agent/sync/northbound/changes.ts";
-import { leavesHere } from "../../../../agent/sync/northbound/flows.ts";
+import { leavesHere, turnsHere } from "../../../../agent/sync/northbound/flows.ts";
 
 const kernel = { 4: "10.244.1.2", 6: "fd00:10:244:1::2" };
 const router = { 4: "100.64.0.2", 6: "fd98::2" };
@@ -36,5 +36,42 @@ describe("a change leaves this host's kernel or gateway router", () => {
   ])("%s", (_, change, leaves) => {
     expect(leavesHere([change], [kernel, router])).toBe(leaves);
     expect(leavesHere([{ op: "insert", row: policy() }, change], [kernel, router])).toBe(leaves);
+  });
+});
+
+describe("pods turn between the two", () => {
+  const reroute = (to: string): Row => ({
+    ...policy(to),
+    columns: { priority: 100, match: "ip4.src == 10.244.2.3", nexthops: [to] },
+  });
+  const members = (add: readonly string[], remove: readonly string[]): RowChange => ({
+    op: "members",
+    of: "egressip-arriving-pods",
+    set: "a1",
+    uuid: "s",
+    family: 4,
+    add,
+    remove,
+  });
+  it.each<[string, readonly RowChange[], boolean]>([
+    ["from the gateway router to the kernel", [update(policy(router[4]), policy(kernel[4]))], true],
+    ["from the kernel to the gateway router", [update(policy(kernel[6]), policy(router[6]))], true],
+    ["to another node", [update(policy(router[4]), policy("100.88.0.3"))], false],
+    ["to both", [update(policy(router[4]), policy(router[4], "100.88.0.3"))], false],
+    [
+      "what arrived for the gateway router is led to the kernel",
+      [{ op: "insert", row: reroute(kernel[4]) }, members([], ["10.244.2.3"])],
+      true,
+    ],
+    [
+      "another pod of another zone is led there",
+      [{ op: "insert", row: reroute(kernel[4]) }, members([], ["10.244.2.4"])],
+      false,
+    ],
+    ["one arrives no more", [members([], ["10.244.2.3"])], false],
+    ["a pod is new", [{ op: "insert", row: reroute(kernel[4]) }, members(["10.244.2.3"], [])], false],
+    ["a pod goes", [gone(policy(kernel[4]))], false],
+  ])("%s", (_, changes, turns) => {
+    expect(turnsHere(changes, [kernel, router])).toBe(turns);
   });
 });
