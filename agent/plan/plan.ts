@@ -46,6 +46,8 @@ export interface PlannedAddresses {
    * here instead; all, where everything ends. Anything else is withdrawn before all other work.
    */
   readonly inTurn: ReadonlySet<Address> | "all";
+  /** Whether it says something that somebody answers for an address: a cloud's network answers for all of them itself. */
+  readonly asks: boolean;
 }
 
 /** The annotation k8s.ovn.org/secondary-host-egress-ips of this node. */
@@ -145,7 +147,12 @@ export const nothing: Plan = Object.freeze({
   iptables: Object.freeze({ 4: NO_RULES, 6: NO_RULES }),
   marks: Object.freeze([]),
   cutUnmarked: false,
-  addresses: Object.freeze({ hold: Object.freeze([]), notHeld: new Set<Address>(), inTurn: "all" }),
+  addresses: Object.freeze({
+    hold: Object.freeze([]),
+    notHeld: new Set<Address>(),
+    inTurn: "all",
+    asks: false,
+  }),
   annotation: Object.freeze({ listed: Object.freeze([]), withdrawn: Object.freeze([]) }),
   northbound: NO_ROWS,
 });

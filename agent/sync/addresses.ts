@@ -62,7 +62,9 @@ function missing(plan: Plan, facts: HostFacts): readonly AddressChange[] {
   const links = new Map(facts.network.links.map((link) => [link.name, link]));
   const asking = (name: string): Pick<AddressChange, "ask"> => {
     const { index: ifindex, mac = "" } = links.get(name) ?? {};
-    return ifindex !== undefined && hasNeighbours(mac) ? { ask: { ifindex, mac } } : {};
+    return plan.addresses.asks && ifindex !== undefined && hasNeighbours(mac)
+      ? { ask: { ifindex, mac } }
+      : {};
   };
   const there = new Set(facts.network.addresses.filter(alone).map(keyOf));
   return plan.addresses.hold

@@ -47,12 +47,14 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
   const marks = lastOf((held: readonly Held[], mask: number) =>
     Object.freeze(held.map(({ family, mark }) => ({ family, mark, mask }))),
   );
-  const addresses = lastOf((held: readonly Held[], all: readonly Held[], notHeld: Snapshot["notHeld"]) =>
-    Object.freeze({
-      hold: held.map(({ link, address, family, linkUp }) => ({ link, address, family, addable: linkUp })),
-      notHeld,
-      inTurn: new Set(all.flatMap((entry) => (held.includes(entry) ? [] : [entry.address]))),
-    }),
+  const addresses = lastOf(
+    (held: readonly Held[], all: readonly Held[], notHeld: Snapshot["notHeld"], isCloud: boolean) =>
+      Object.freeze({
+        hold: held.map(({ link, address, family, linkUp }) => ({ link, address, family, addable: linkUp })),
+        notHeld,
+        inTurn: new Set(all.flatMap((entry) => (held.includes(entry) ? [] : [entry.address]))),
+        asks: !isCloud,
+      }),
   );
   const annotation = lastOf(annotationOf);
   const sysctls = lastOf(sysctlsOf);
@@ -67,14 +69,10 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
       entriesOf(settings, held, snapshot.served.claims, layout.mask),
       snapshot.kept,
     );
+    const node = snapshot.nodes.get(settings.node);
     const always = {
-      addresses: addresses(held, snapshot.held, snapshot.notHeld),
-      annotation: annotation(
-        snapshot.nodes.get(settings.node),
-        snapshot.held,
-        snapshot.notHeld,
-        snapshot.host.record,
-      ),
+      addresses: addresses(held, snapshot.held, snapshot.notHeld, node?.cloud ?? false),
+      annotation: annotation(node, snapshot.held, snapshot.notHeld, snapshot.host.record),
     };
     const idle = held.length === 0 && isEmpty(served[4]) && isEmpty(served[6]);
     // What OVN's flows still lead here a moment after its rows do not is a selected pod's all the same.

@@ -104,7 +104,7 @@ describe("a plan", () => {
       namespaceSelector: [{ key: "x", operator: "Exists" }],
     });
     const plan = planned([elsewhere, namespace("shop"), pod("shop/a", ["10.244.1.3"])]);
-    const addresses = { hold: [], notHeld: new Set(["172.18.0.50"]), inTurn: new Set() };
+    const addresses = { hold: [], notHeld: new Set(["172.18.0.50"]), inTurn: new Set(), asks: true };
     expect(plan).toEqual({ ...nothing, addresses });
   });
 

@@ -355,6 +355,14 @@ describe("an egress IP that is gained", () => {
     expect(tools.writes[0]).toBe("ask: 10.10.10.60");
   });
 
+  it("is not asked for in a cloud, whose network answers for every address", async () => {
+    const cloud = { ...node1, cloud: true };
+    const { tools, round } = host();
+    await round(objects(egressIP("web", { at: { "172.18.0.50": "node1" } }), shop, cloud, node2, ...pods));
+    expect(tools.writes.join("\n")).toContain("address replace 172.18.0.50/32 dev eth0");
+    expect(tools.writes.filter((write) => write.startsWith("ask"))).toEqual([]);
+  });
+
   it("is not asked for on a link that has no Ethernet", async () => {
     const links = bareHost.network.links.map((link) => (link.name === "eth1" ? { ...link, mac: "" } : link));
     const { tools, round } = host({ ...bareHost, network: { ...bareHost.network, links } });
