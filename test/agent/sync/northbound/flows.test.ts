@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { FoundRow, Row } from "../../../../agent/model/northbound.ts";
 import type { RowChange } from "../../../../agent/sync/northbound/changes.ts";
-import { leavesHere, turnsHere } from "../../../../agent/sync/northbound/flows.ts";
+import { leadsToOthers, leavesHere, turnsHere } from "../../../../agent/sync/northbound/flows.ts";
 
 const kernel = { 4: "10.244.1.2", 6: "fd00:10:244:1::2" };
 const router = { 4: "100.64.0.2", 6: "fd98::2" };
@@ -36,6 +36,24 @@ describe("a change leaves this host's kernel or gateway router", () => {
   ])("%s", (_, change, leaves) => {
     expect(leavesHere([change], [kernel, router])).toBe(leaves);
     expect(leavesHere([{ op: "insert", row: policy() }, change], [kernel, router])).toBe(leaves);
+  });
+});
+
+describe("a change leads to another node's gateway router", () => {
+  const gateways = new Map([
+    ["node1", router],
+    ["node2", { 4: "100.64.0.3", 6: "fd98::3" }],
+  ]);
+  it.each<[string, RowChange, boolean]>([
+    ["a policy that is new", { op: "insert", row: policy("100.64.0.3") }, true],
+    ["of IPv6, beside the own one", { op: "insert", row: policy(router[6], "fd98::3") }, true],
+    ["one that led elsewhere", update(policy(router[4]), policy("100.64.0.3")), true],
+    ["one that did before", update(policy("100.64.0.3"), policy("100.64.0.3", router[4])), false],
+    ["to the own one", { op: "insert", row: policy(router[4]) }, false],
+    ["to the kernel", { op: "insert", row: policy(kernel[4]) }, false],
+    ["one that goes", gone(policy("100.64.0.3")), false],
+  ])("%s", (_, change, leads) => {
+    expect(leadsToOthers([change], gateways, "node1")).toBe(leads);
   });
 });
 
