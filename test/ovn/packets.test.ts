@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { byCodeUnit } from "../../agent/model/names.ts";
 import { type Family, families, outside } from "../lab/topology.ts";
 import type { OvnUpOptions } from "../ovn-lab/lab.ts";
-import { ovnNodePlans } from "../ovn-lab/topology.ts";
+import { type OvnNode, ovnNodePlans } from "../ovn-lab/topology.ts";
 import { noOvn, type OvnSuite } from "../support/ovn-programs.ts";
 import { OvnStage } from "../support/ovn-stage.ts";
 import { canRunKernelTests } from "../support/privileged.ts";
@@ -135,6 +135,20 @@ describe.each(configs)("$name", (config) => {
   });
   afterAll(() => stage?.down());
 
+  /**
+   * A host keeps what it has just heard of an address for a second, whatever it hears then (neigh.locktime); OVN says it again.
+   * IPv6 ones it does not say at all: who has them is asked for.
+   */
+  const heard = (node: OvnNode) =>
+    until(
+      async () => {
+        const { stdout } = await stage.lab.exec("ext", "ip", ["neigh", "show", primary[4], "dev", "lan"]);
+        return !stdout.includes("lladdr") || stdout.includes(ovnNodePlans[node].bridgeMac);
+      },
+      `ext knows ${primary[4]} at ${node}`,
+      20_000,
+    );
+
   it("leaves everything as it is before there is an egress IP", async () => {
     await stage.assign({});
     expect(await unchanged(stage)).toEqual(before);
@@ -203,6 +217,7 @@ describe.each(configs)("$name", (config) => {
     it("answers clients that came in by another node than the egress IP's the way they came", async () => {
       // a4 is a server on node1, and what it begins itself leaves by node2.
       await stage.assign({ prod: { addresses: [primary[4], primary[6]], app: "server", node: "node2" } });
+      await heard("node2");
       expect(await stage.lab.view(["a4"], ["ext"])).toEqual(lines("a4", "ext", "ext", primary));
       const vip = { 4: "172.18.0.90", 6: "fd00:172:18::90" };
       await serviceOn(stage, vip);
@@ -216,6 +231,7 @@ describe.each(configs)("$name", (config) => {
 
   it("writes nothing when it is started again", async () => {
     await stage.assign(prod(primary, "node1"));
+    await heard("node1");
     const dumps = async () =>
       (await Promise.all(stage.zones.map((node) => stage.lab.northbound(node, { uuids: true })))).join("\n");
     const rows = await dumps();
