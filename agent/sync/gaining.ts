@@ -17,8 +17,8 @@ export interface GainingReports {
   readonly failed: (error: unknown) => void;
 }
 
-/** Milliseconds to listen each time: an answer comes from a kernel, at once. */
-const LISTEN_MS = 40;
+/** Milliseconds to listen each time: an answer comes from a kernel, at once. A first start waits for this beside its other work. */
+const LISTEN_MS = 30;
 
 /** Milliseconds from the first question: longer would be an outage of its own. */
 const PATIENCE_MS = 1000;
