@@ -200,7 +200,7 @@ describe.skipIf(reason !== undefined)(
       });
     });
 
-    it("the node's primary network is said to be another one: in local gateway mode nothing is to be done", async () => {
+    it("the node's primary network is said to be another one: in local gateway mode only the record is another", async () => {
       const changes = await agent.changes();
       await agent.lookAgain();
       for (const primary of [
@@ -212,7 +212,14 @@ describe.skipIf(reason !== undefined)(
         await agent.when((status) => status.rounds > rounds, "a round");
         await isOn("eth1", 4);
       }
-      expect(await agent.changes()).toEqual(changes);
+      // Of which addresses the annotation is: nothing that packets meet.
+      const since = (await agent.changes()).filter((text) => !changes.includes(text));
+      expect(since.flatMap((text) => [...text.matchAll(/^== (.*)$/gm)].map(([, block]) => block))).toEqual([
+        "establish record",
+        "retire record",
+        "establish record",
+        "retire record",
+      ]);
       await heals();
     });
 
