@@ -9,9 +9,11 @@ import {
   ParseError,
   parseDeleted,
   parseFlows,
+  type TranslatedChange,
 } from "./pure.ts";
+import { changeTranslated } from "./translated.ts";
 
-export type { Deletion, Family, Flow, Tuple } from "./pure.ts";
+export type { Deletion, Family, Flow, TranslatedChange, Tuple } from "./pure.ts";
 export { ParseError };
 
 export interface Conntrack {
@@ -19,6 +21,8 @@ export interface Conntrack {
   deleteByMark(family: Family, mark: number, mask: number): Promise<number>;
   /** Deletes the zone 0 flows that were opened from the address, of this mark only if one is given; how many. */
   deleteBySource(family: Family, address: string, mark?: number, mask?: number): Promise<number>;
+  /** Marks or ends the zone 0 flows whose source is translated to these addresses; how many it had to. One spawn. */
+  changeTranslated(changes: readonly TranslatedChange[]): Promise<number>;
   /** Every flow of the family, of all zones. */
   list(family: Family): Promise<readonly Flow[]>;
 }
@@ -34,6 +38,7 @@ export function createConntrack(run: Run): Conntrack {
         ...(mark === undefined ? {} : { mark }),
         ...(mask === undefined ? {} : { mask }),
       }),
+    changeTranslated: (changes) => changeTranslated(run, changes),
     list: async (family) => {
       const { stdout } = await run("conntrack", ["-L", "-f", familyName(family), "-o", "extended"]);
       return parseFlows(stdout);

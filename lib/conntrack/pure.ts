@@ -32,11 +32,21 @@ export type Deletion =
   | { readonly family: Family; readonly mark: number; readonly mask?: number }
   | { readonly family: Family; readonly source: string; readonly mark?: number; readonly mask?: number };
 
+/** What becomes of flows whose source is translated to an address: they get these bits under the mask, or end. */
+export type TranslatedChange =
+  | {
+      readonly family: Family;
+      readonly translatedTo: string;
+      readonly mark: number;
+      readonly mask: number;
+    }
+  | { readonly family: Family; readonly translatedTo: string; readonly ends: true };
+
 /** conntrack's arguments. Throws RangeError for a deletion that would match flows it does not name. */
 export function deleteArgs(deletion: Deletion): readonly string[] {
   const { family, mark, mask = 0xffffffff } = deletion;
   const args = ["-D", "-f", familyName(family), "--zone", "0"];
-  if ("source" in deletion) args.push("--orig-src", checkedSource(family, deletion.source));
+  if ("source" in deletion) args.push("--orig-src", checkedAddress(family, deletion.source));
   if (mark !== undefined) args.push("--mark", markText(mark, mask, "source" in deletion));
   return args;
 }
@@ -44,6 +54,21 @@ export function deleteArgs(deletion: Deletion): readonly string[] {
 /** The exact command line that deletes, as text. */
 export function printDelete(deletion: Deletion): string {
   return ["conntrack", ...deleteArgs(deletion)].join(" ");
+}
+
+/** As one would type it; who carries it out is translated.ts. */
+export function printTranslated(change: TranslatedChange): string {
+  const where = `-f ${familyName(change.family)} --reply-dst ${checkedAddress(change.family, change.translatedTo)}`;
+  if ("ends" in change) return `conntrack -D ${where} --zone 0`;
+  return `conntrack -U ${where} --mark ${markText(change.mark, change.mask, true)}`;
+}
+
+/** As the script of translated.ts reads it. */
+export function translatedLine(change: TranslatedChange): string {
+  const where = `${change.family} ${checkedAddress(change.family, change.translatedTo)}`;
+  if ("ends" in change) return where;
+  markText(change.mark, change.mask, true);
+  return `${where} ${change.mark} ${change.mask}`;
 }
 
 export function familyName(family: Family): "ipv4" | "ipv6" {
@@ -116,15 +141,15 @@ function figure(text: string, line: string): number {
 }
 
 /** conntrack takes a prefix too, and would then delete the flows of a whole network. */
-function checkedSource(family: Family, source: string): string {
+function checkedAddress(family: Family, address: string): string {
   const plausible = family === 4 ? /^\d+(\.\d+){3}$/ : /^[0-9a-f:]*:[0-9a-f:.]*$/i;
-  if (!plausible.test(source)) throw new RangeError(`not an IPv${family} address: ${source}`);
-  return source;
+  if (!plausible.test(address)) throw new RangeError(`not an IPv${family} address: ${address}`);
+  return address;
 }
 
 /**
- * conntrack reads what is not a number as 0, and 0/MASK alone are the flows that are nobody's: only together with a
- * source does mark 0 name flows.
+ * conntrack reads what is not a number as 0, and 0/MASK alone are the flows that are nobody's: only together with an
+ * address does mark 0 name flows.
  */
 function markText(mark: number, mask: number, zeroAllowed: boolean): string {
   for (const [bits, least] of [

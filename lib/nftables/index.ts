@@ -13,6 +13,10 @@ export interface NftChange {
 export interface Nft {
   /** The table's listing as nft prints it, undefined when there is no such table. Throws ToolError. */
   listTable(family: NftFamily, name: string): Promise<string | undefined>;
+  /** The same without the elements of sets and maps. */
+  listTerse(family: NftFamily, name: string): Promise<string | undefined>;
+  /** One map with its elements. */
+  listMap(family: NftFamily, table: string, name: string): Promise<string | undefined>;
   /** Applies a script as one transaction. Throws ToolError with nft's words, line and column. */
   apply(script: string): Promise<void>;
   /**
@@ -27,15 +31,18 @@ export interface Nft {
 }
 
 export function createNft(run: Run): Nft {
+  const list = async (...args: readonly string[]): Promise<string | undefined> => {
+    try {
+      return (await run("nft", args)).stdout;
+    } catch (error) {
+      if (error instanceof ToolError && saysAbsent(error)) return undefined;
+      throw error;
+    }
+  };
   return {
-    listTable: async (family, name) => {
-      try {
-        return (await run("nft", ["list", "table", family, name])).stdout;
-      } catch (error) {
-        if (error instanceof ToolError && saysAbsent(error)) return undefined;
-        throw error;
-      }
-    },
+    listTable: (family, name) => list("list", "table", family, name),
+    listTerse: (family, name) => list("--terse", "list", "table", family, name),
+    listMap: (family, table, name) => list("list", "map", family, table, name),
     apply: async (script) => {
       await run("nft", ["-f", "-"], { input: script });
     },

@@ -38,6 +38,31 @@ export function parseCounters(text: string): readonly Counter[] {
   });
 }
 
+/** Names of the table's chains and maps, in the listing's order. */
+export function parseNames(text: string): {
+  readonly chains: readonly string[];
+  readonly maps: readonly string[];
+} {
+  const named = (kind: string) =>
+    [...text.matchAll(new RegExp(`^\\s*${kind} (\\S+) \\{`, "gm"))].map(([, name = ""]) => name);
+  return { chains: named("chain"), maps: named("map") };
+}
+
+/** Elements of a listed map: the parts of each key, without quotes, and the value. */
+export function parseElements(
+  text: string,
+): readonly { readonly key: readonly string[]; readonly value: string }[] {
+  const [, elements = ""] = /\belements = \{([^}]*)\}/.exec(text) ?? [];
+  const word = /"[^"]*"|[^\s",]+/g;
+  return elements.split(/,(?=(?:[^"]*"[^"]*")*[^"]*$)/).flatMap((element) => {
+    const words = (element.match(word) ?? []).map((each) => each.replaceAll('"', ""));
+    const value = words.at(-1);
+    return value === undefined || words.at(-2) !== ":"
+      ? []
+      : [{ key: words.slice(0, -2).filter((each) => each !== "."), value }];
+  });
+}
+
 /** The line that ends each transaction in `nft monitor`; undefined for every other line. */
 export function parseGeneration(line: string): Generation | undefined {
   // The name may hold anything, a parenthesis or a line break too; then the closing one is on the next line.

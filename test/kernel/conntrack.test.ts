@@ -123,11 +123,60 @@ describe.skipIf(why !== undefined)(
       expect(await portsLeft(6)).toEqual(all("::1", [OTHER_ZONE]));
     });
 
+    it("marks and ends flows by what they are translated to, in the host's zone only", async () => {
+      // Over lo nothing is translated: the reply goes to where the flow came from.
+      const translatedTo = "127.0.0.1";
+      const both = { mark: 0x300000, mask: MASK };
+      const marks = async (family: Family) =>
+        (await conntrack.list(family)).map(({ orig, mark }) => `${orig.dst} ${orig.dport} ${mark}`).sort();
+      const after = (mark: (port: number) => number, ...hosts: readonly string[]) =>
+        hosts.flatMap((host) => PORTS.map((port) => `${host} ${port} ${mark(port) | 0x4000}`)).sort();
+      const all4 = ["127.0.0.1", "127.0.0.2"];
+      const others = await marks(6);
+
+      expect(await conntrack.changeTranslated([{ family: 4, translatedTo, ...both }])).toBe(8);
+      const marked = (port: number) => (port === OTHER_ZONE ? OURS : 0x300000);
+      expect(await marks(4)).toEqual(after(marked, ...all4));
+      expect(await marks(6)).toEqual(others);
+      expect(await conntrack.changeTranslated([{ family: 4, translatedTo, ...both }])).toBe(0);
+
+      const two = [
+        { family: 4, translatedTo, mark: 0, mask: MASK },
+        { family: 6, translatedTo: "::1", ...both },
+      ] as const;
+      expect(await conntrack.changeTranslated(two)).toBe(12);
+      expect(await marks(4)).toEqual(after((port) => (port === OTHER_ZONE ? OURS : 0), ...all4));
+      expect(await marks(6)).toEqual(after(marked, "::1"));
+
+      expect(await conntrack.changeTranslated([{ family: 4, translatedTo: "127.0.0.9", ends: true }])).toBe(
+        0,
+      );
+      expect(await conntrack.changeTranslated([{ family: 4, translatedTo, ends: true }])).toBe(8);
+      expect(await portsLeft(4)).toEqual(all4.flatMap((host) => all(host, [OTHER_ZONE])));
+      expect(await marks(6)).toEqual(after(marked, "::1"));
+    });
+
+    it("marks more flows than one answer of the kernel holds, while others end", async () => {
+      await inside("sh", ["-c", "echo 1 >/proc/sys/net/netfilter/nf_conntrack_udp_timeout"]);
+      const many = `use Socket; socket(my $s, PF_INET, SOCK_DGRAM, 0);
+        send($s, "x", 0, sockaddr_in($_, inet_aton("127.0.0.1"))) for 10000 .. 19999;`;
+      await inside("perl", ["-e", many]);
+      await inside("sh", ["-c", "echo 30 >/proc/sys/net/netfilter/nf_conntrack_udp_timeout"]);
+      await inside("perl", ["-e", many.replace("10000 .. 19999", "20000 .. 29999")]);
+      const marked = { family: 4, translatedTo: "127.0.0.1", mark: 0x300000, mask: MASK } as const;
+      await conntrack.changeTranslated([marked]);
+      const left = (await conntrack.list(4)).filter(({ orig }) => (orig.dport ?? 0) >= 20_000);
+      expect(left.length).toBe(10_000);
+      expect(left.filter(({ mark }) => (mark & MASK) !== 0x300000)).toEqual([]);
+    });
+
     it("fails where nothing could be deleted, which is not the answer 0", async () => {
       const unprivileged: Run = (command, args, options) =>
         inside("setpriv", ["--reuid", "65534", "--clear-groups", command, ...args], options);
       const refused = createConntrack(unprivileged);
       await expect(refused.deleteByMark(4, OURS, MASK)).rejects.toThrow(ToolError);
+      const marking = { family: 4, translatedTo: "127.0.0.1", mark: OURS, mask: MASK } as const;
+      await expect(refused.changeTranslated([marking])).rejects.toThrow("Operation not permitted");
       await expect(refused.list(4)).rejects.toThrow("CAP_NET_ADMIN");
       await expect(conntrack.deleteBySource(4, "999.1.1.1")).rejects.toThrow(ToolError);
       expect(await portsLeft(6)).toEqual(all("::1", PORTS));

@@ -1,7 +1,14 @@
 // conntrack's command lines and listings. The listings were printed by conntrack 1.4.7 in a network namespace.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ParseError, parseDeleted, parseFlows, printDelete } from "../../../lib/conntrack/pure.ts";
+import {
+  ParseError,
+  parseDeleted,
+  parseFlows,
+  printDelete,
+  printTranslated,
+  translatedLine,
+} from "../../../lib/conntrack/pure.ts";
 
 describe("printDelete", () => {
   it("deletes by mark", () => {
@@ -62,6 +69,38 @@ describe("printDelete", () => {
     [6, ""],
   ] as const)("refuses the IPv%i source %j", (family, source) => {
     expect(() => printDelete({ family, source })).toThrow(RangeError);
+  });
+});
+
+describe("flows by what they are translated to", () => {
+  const mark = { mark: 0x100000, mask: 0x7ff00000 };
+
+  it("says what one would type, and what the script reads", () => {
+    const changes = [
+      { family: 4, translatedTo: "10.10.10.50", ...mark },
+      { family: 6, translatedTo: "fd00:10:10::50", mark: 0, mask: 0x7ff00000 },
+      { family: 4, translatedTo: "10.10.10.51", ends: true },
+    ] as const;
+    expect(changes.map(printTranslated)).toEqual([
+      "conntrack -U -f ipv4 --reply-dst 10.10.10.50 --mark 0x100000/0x7ff00000",
+      "conntrack -U -f ipv6 --reply-dst fd00:10:10::50 --mark 0x0/0x7ff00000",
+      "conntrack -D -f ipv4 --reply-dst 10.10.10.51 --zone 0",
+    ]);
+    expect(changes.map(translatedLine)).toEqual([
+      "4 10.10.10.50 1048576 2146435072",
+      "6 fd00:10:10::50 0 2146435072",
+      "4 10.10.10.51",
+    ]);
+  });
+
+  it.each([
+    ["a network", { family: 4, translatedTo: "10.10.10.0/24", ends: true }],
+    ["an address of the other family", { family: 6, translatedTo: "10.10.10.50", ends: true }],
+    ["bits outside the mask", { family: 4, translatedTo: "10.10.10.50", mark: 0x4000, mask: 0x7ff00000 }],
+    ["no mask", { family: 4, translatedTo: "10.10.10.50", mark: 0, mask: 0 }],
+  ] as const)("refuses %s", (_, change) => {
+    expect(() => printTranslated(change)).toThrow(RangeError);
+    expect(() => translatedLine(change)).toThrow(RangeError);
   });
 });
 

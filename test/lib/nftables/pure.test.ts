@@ -1,7 +1,13 @@
 // nft's listings and monitor lines. The texts were printed by nft 1.0.6 in a network namespace.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { normalizeTable, parseCounters, parseGeneration } from "../../../lib/nftables/pure.ts";
+import {
+  normalizeTable,
+  parseCounters,
+  parseElements,
+  parseGeneration,
+  parseNames,
+} from "../../../lib/nftables/pure.ts";
 
 const LISTED = `table inet t { # handle 3
 	counter cc { # handle 2
@@ -27,6 +33,42 @@ const LISTED = `table inet t { # handle 3
 	}
 }
 `;
+
+describe("maps", () => {
+  const listed = `table inet t {
+	map m {
+		type ipv4_addr . ifname : ipv4_addr
+		elements = { 10.244.1.3 . "eth1" : 10.10.10.50,
+			     10.244.2.3 . "a, b" : 10.10.10.51 }
+	}
+
+	map empty {
+		type ipv6_addr . ifname : ipv6_addr
+	}
+
+	chain c {
+		type nat hook postrouting priority srcnat; policy accept;
+		snat ip to ip saddr . oifname map @m
+	}
+}
+`;
+
+  it("names the chains and maps of a table, and nothing in them", () => {
+    expect(parseNames(listed)).toEqual({ chains: ["c"], maps: ["m", "empty"] });
+    expect(parseNames("")).toEqual({ chains: [], maps: [] });
+  });
+
+  it("gives the elements of a map", () => {
+    expect(parseElements(listed)).toEqual([
+      { key: ["10.244.1.3", "eth1"], value: "10.10.10.50" },
+      { key: ["10.244.2.3", "a, b"], value: "10.10.10.51" },
+    ]);
+    expect(parseElements('\tmap m {\n\t\telements = { fd00::3 . "eth1" : fd00:10::50 }\n\t}\n')).toEqual([
+      { key: ["fd00::3", "eth1"], value: "fd00:10::50" },
+    ]);
+    expect(parseElements("table inet t {\n\tmap m {\n\t}\n}\n")).toEqual([]);
+  });
+});
 
 describe("normalizeTable", () => {
   it("takes out figures, lifetimes, handles and indentation, and leaves strings alone", () => {
