@@ -15,6 +15,7 @@ import { connectNorthbound, type Northbound } from "./assemble-northbound.ts";
 import type { Config } from "./config.ts";
 import { createHostInput, type HostInput } from "./inputs/host.ts";
 import { openRecord } from "./inputs/record.ts";
+import { readReference } from "./inputs/reference.ts";
 import { createRivals, type RivalParts, type Rivals } from "./inputs/rivals.ts";
 import { isOurChain } from "./model/owner.ts";
 import { sizeOf } from "./model/shards.ts";
@@ -51,6 +52,8 @@ export interface HostOptions {
   /** What came of asking whether an address that is gained is still answered for by somebody else. */
   readonly gaining?: GainingReports;
   readonly rivals?: Pick<RivalParts, "onChange" | "onProbeFailed" | "onListenerEnded">;
+  /** What OVN-Kubernetes has in the kernel is looked at, as with --adopt. */
+  readonly looksAtReference?: boolean;
   /** Something of the northbound database is another, or its connection is. */
   readonly northboundChanged?: () => void;
 }
@@ -94,6 +97,7 @@ export async function openHost(
     iptables,
     ipset,
     nft,
+    ...(options.looksAtReference || config.settings.adopt ? { readReference: () => readReference(nft) } : {}),
     readRecord: record.read,
     managementPort: config.settings.managementPort,
     readNorthbound: northbound.read,

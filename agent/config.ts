@@ -134,7 +134,7 @@ export const OPTIONS: readonly Option[] = [
     flag: "adopt",
     value: "true|false",
     fallback: "false",
-    help: "take over the rows that OVN-Kubernetes wrote for egress IPs",
+    help: "take over what OVN-Kubernetes has for egress IPs: its rows, and what it programmed in the kernel",
   },
   {
     flag: "disable-snat-multiple-gws",

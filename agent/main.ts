@@ -99,7 +99,10 @@ function program(): Command {
   withSettings(root.command("uninstall").description("retire everything that is ours"), (flag) =>
     HOST_ONLY.has(flag),
   )
-    .option("--hand-back", "leave the northbound rows as they are, as OVN-Kubernetes' own")
+    .option(
+      "--hand-back",
+      "leave the northbound rows, and what OVN-Kubernetes has programmed again goes on with, as its own",
+    )
     .action(async (flags: Flags) => {
       const config = withNode(hostConfigFrom(flags));
       finish(await uninstall(config, { handBack: flags["handBack"] === true }, print));

@@ -87,7 +87,7 @@ function planAsJson({ outcome, snapshot }: Round): string {
 
 /** Prints the facts of this host in the form that --host-facts reads. */
 export async function facts(config: Config, print: (text: string) => void): Promise<number> {
-  const host = await openHost(config, { writes: false });
+  const host = await openHost(config, { writes: false, looksAtReference: true });
   try {
     print(printFacts(await host.input.read(new Set(DOMAINS))));
   } finally {

@@ -4,10 +4,21 @@ import { openHost } from "../assemble.ts";
 import type { Config } from "../config.ts";
 import { DOMAINS } from "../inputs/host.ts";
 import { unwritable } from "../model/northbound-problems.ts";
+import { type HandedBack, handBackHost } from "../plan/parts/hand-back.ts";
 import { leaveNorthbound } from "../plan/parts/northbound/leave.ts";
 import { nothing } from "../plan/plan.ts";
 import { carryOut, type Failure, printSteps } from "../sync/round.ts";
 import { isAnswered } from "../telemetry/debug.ts";
+
+type Backends = readonly ("nft" | "legacy")[];
+
+/** What OVN-Kubernetes has programmed is seen in the backend that is in use, so to hand over begins there. */
+async function backendsInTurn(config: Config, handBack: boolean): Promise<Backends> {
+  if (!handBack) return ["nft", "legacy", "nft"];
+  const host = await openHost(config, { writes: false });
+  await host.close();
+  return host.iptablesBackend === "nft" ? ["nft", "legacy", "nft"] : ["legacy", "nft", "legacy"];
+}
 
 export async function uninstall(
   config: Config,
@@ -23,8 +34,10 @@ export async function uninstall(
   // A set is released by the last rule that names it, hence the second look; only what fails then has failed.
   let failures: readonly Failure[] = [];
   let others: readonly (readonly [node: string, rows: number])[] = [];
-  for (const iptablesBackend of ["nft", "legacy", "nft"] as const) {
-    const host = await openHost({ ...config, iptablesBackend }, { writes: true });
+  const { handBack } = options;
+  let handedBack: HandedBack | undefined;
+  for (const iptablesBackend of await backendsInTurn(config, handBack)) {
+    const host = await openHost({ ...config, iptablesBackend }, { writes: true, looksAtReference: handBack });
     const facts = await host.input.read(new Set(DOMAINS)).catch((error: unknown) => {
       if (iptablesBackend === "legacy" && error instanceof ToolError) return undefined; // this host has no legacy tools
       throw error;
@@ -42,11 +55,17 @@ export async function uninstall(
     }
     const plan = {
       ...nothing,
-      northbound: leaveNorthbound(config.settings, facts.northbound, options.handBack),
+      ...(handBack && handedBack === undefined ? handBackHost(facts) : handedBack),
+      northbound: leaveNorthbound(config.settings, facts.northbound, handBack),
     };
     const outcome = await carryOut(host.backends, plan, facts, { write: true, held: () => false });
     await host.close();
     failures = outcome.failures;
+    if (plan.reference.kind === "hand-back") {
+      // The other backend does not show what OVN-Kubernetes goes on with, so nothing is taken away by it after a failure.
+      if (failures.length > 0) break;
+      handedBack = { ...plan, routes: [], reference: { ...plan.reference, flows: [] } };
+    }
     if (outcome.steps.length > 0) print(printSteps(outcome.steps));
     others = [...facts.northbound.writers].filter(([name]) => name !== config.settings.node);
   }

@@ -1,7 +1,7 @@
 // Host facts as one JSON text and back: what `facts` prints and `plan --host-facts` reads. Pure.
 
 import { parseSave, type Ruleset } from "../../lib/node-iptables/pure.ts";
-import { type HostFacts, NO_RIVALS, type SetFacts } from "../model/facts.ts";
+import { type HostFacts, NO_REFERENCE, NO_RIVALS, type SetFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
 import { NORTHBOUND_OFF } from "../model/northbound.ts";
 import { entriesOf, shardsFrom } from "../model/shards.ts";
@@ -26,6 +26,7 @@ export function printFacts(facts: HostFacts): string {
     sets,
     nft: facts.nft.split("\n"),
     record: facts.record,
+    ...(facts.reference === NO_REFERENCE ? {} : { reference: facts.reference }),
     announced: [...facts.announced].sort(byCodeUnit),
     ...(facts.rivals.length === 0 ? {} : { rivals: facts.rivals }),
     ...(facts.northbound.state === "off" ? {} : { northbound: printNorthbound(facts.northbound) }),
@@ -48,6 +49,8 @@ interface WrittenFacts {
   }[];
   readonly nft: readonly string[];
   readonly record: HostFacts["record"];
+  /** Missing where there is nothing of it, or nobody looked. */
+  readonly reference?: HostFacts["reference"];
   readonly announced: readonly string[];
   /** Missing where nobody else answers. */
   readonly rivals?: HostFacts["rivals"];
@@ -77,6 +80,7 @@ export function parseFacts(text: string): HostFacts {
     sets,
     nft: value.nft.join("\n"),
     record: value.record,
+    reference: value.reference ?? NO_REFERENCE,
     announced: new Set(value.announced),
     rivals: value.rivals ?? NO_RIVALS,
     northbound: value.northbound === undefined ? NORTHBOUND_OFF : parseNorthbound(value.northbound),

@@ -8,7 +8,16 @@ import { normalizeTable } from "../../lib/nftables/pure.ts";
 import type { Ipset, Iptables } from "../../lib/node-iptables/index.ts";
 import type { IpSet } from "../../lib/node-iptables/pure.ts";
 import { announcedToken } from "../model/announced.ts";
-import type { Domain, HostFacts, IntentRecord, NetworkFacts, Rival, SetFacts } from "../model/facts.ts";
+import {
+  type Domain,
+  type HostFacts,
+  type IntentRecord,
+  type NetworkFacts,
+  NO_REFERENCE,
+  type ReferenceFacts,
+  type Rival,
+  type SetFacts,
+} from "../model/facts.ts";
 import type { NorthboundFacts } from "../model/northbound.ts";
 import { isOurChain, isOurSet, LEAK_TABLE } from "../model/owner.ts";
 import { holds, shardsFrom } from "../model/shards.ts";
@@ -24,6 +33,8 @@ export interface HostReaders {
   readonly managementPort: string;
   /** Who else answers for addresses of this host, and which of those neighbours were told otherwise about. */
   readonly rivals: { read(): readonly Rival[]; takeDoubted(): ReadonlySet<string> };
+  /** Missing where what OVN-Kubernetes has is left alone, and not looked at. */
+  readonly readReference?: () => Promise<ReferenceFacts>;
   /** `anew`: also what the database does not tell of by itself. */
   readonly readNorthbound: (anew: boolean) => Promise<NorthboundFacts>;
 }
@@ -54,7 +65,7 @@ export function createHostInput(readers: HostReaders): HostInput {
     read: async (dirty) => {
       const known = facts;
       const wants = (domain: Domain) => known === undefined || dirty.has(domain);
-      const [network, ipv4, ipv6, sets, nft, record, northbound] = await Promise.all([
+      const [network, ipv4, ipv6, sets, nft, reference, record, northbound] = await Promise.all([
         wants("network") ? readers.netlink.read() : known?.network,
         wants("iptables") ? readers.iptables.save(4, isOurChain) : known?.iptables[4],
         wants("iptables") ? readers.iptables.save(6, isOurChain) : known?.iptables[6],
@@ -64,13 +75,14 @@ export function createHostInput(readers: HostReaders): HostInput {
         wants("nft")
           ? readers.nft.listTable("inet", LEAK_TABLE).then((text) => normalizeTable(text ?? ""))
           : known?.nft,
+        wants("nft") || wants("reference") ? (readers.readReference?.() ?? NO_REFERENCE) : known?.reference,
         wants("record") ? readers.readRecord() : known?.record,
         // Kept current by the server; when the record is in doubt too, everything is.
         wants("northbound") ? readers.readNorthbound(wants("record")) : known?.northbound,
       ]);
-      const next = { network, sets, nft, record, northbound } as Pick<
+      const next = { network, sets, nft, reference, record, northbound } as Pick<
         HostFacts,
-        "network" | "sets" | "nft" | "record" | "northbound"
+        "network" | "sets" | "nft" | "reference" | "record" | "northbound"
       >;
       // Links come and go with their sysctls, so both are read together.
       const sysctls =

@@ -9,6 +9,7 @@ import { lastOf } from "./memo.ts";
 import { neighbourProblems } from "./neighbours.ts";
 import { northboundProblems } from "./northbound-problems.ts";
 import type { EgressIP, Namespace, Node, Pod, Problem } from "./objects.ts";
+import { referenceProblems } from "./reference-problems.ts";
 import { rivalProblems } from "./rivals.ts";
 import { inOrder, selectFor } from "./selection.ts";
 import type { Settings } from "./settings.ts";
@@ -47,6 +48,7 @@ export function createBuild(): Build {
   const contestedOf = lastOf(contestedProblems);
   const neighboursOf = lastOf(neighbourProblems);
   const rivalsOf = lastOf(rivalProblems);
+  const referenceOf = lastOf(referenceProblems);
   const northboundOf = lastOf(northboundProblems);
   let index: AddressIndex = NO_ADDRESSES;
   const selected = ({ node }: Settings, { egressIPs, namespaces, nodes, pods }: Objects): AddressIndex => {
@@ -98,6 +100,7 @@ export function createBuild(): Build {
         ...contestedOf(index),
         ...neighboursOf(host.iptables, settings.markMask),
         ...rivalsOf(held, host.rivals),
+        ...referenceOf(settings, held, network.rules, host.iptables),
         ...northboundOf(settings, host.northbound, held, nodes),
       ]),
     });

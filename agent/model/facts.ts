@@ -3,6 +3,7 @@
 
 import type { Link, LinkAddress, Route, Rule } from "../../lib/netlink/pure.ts";
 import type { Ruleset } from "../../lib/node-iptables/pure.ts";
+import type { Address, Family } from "./ip.ts";
 import type { NorthboundFacts } from "./northbound.ts";
 import type { Shards } from "./shards.ts";
 
@@ -39,6 +40,27 @@ export interface Rival {
   readonly mac: string;
 }
 
+/** What leaves by this link leaves with this address. */
+export interface Translation {
+  readonly family: Family;
+  readonly link: string;
+  readonly address: Address;
+}
+
+/** What OVN-Kubernetes has for egress IPs in its nft table. Read only by who adopts it or hands over to it. */
+export interface ReferenceFacts {
+  readonly chains: readonly string[];
+  readonly maps: readonly string[];
+  /** What its maps give, each once and sorted, whatever the number of pods. */
+  readonly translations: readonly Translation[];
+}
+
+export const NO_REFERENCE: ReferenceFacts = Object.freeze({
+  chains: Object.freeze([]),
+  maps: Object.freeze([]),
+  translations: Object.freeze([]),
+});
+
 /** Facts by domain: a domain is read again as a whole when something woke it. */
 export interface HostFacts {
   readonly network: NetworkFacts;
@@ -49,6 +71,8 @@ export interface HostFacts {
   /** Our nft table as `nft list table` prints it, figures removed; "" when absent. */
   readonly nft: string;
   readonly record: IntentRecord;
+  /** Read with `nft`, where somebody wants to know. */
+  readonly reference: ReferenceFacts;
   /** OVN's northbound database; another object when something in it that concerns us is. */
   readonly northbound: NorthboundFacts;
   /** Heard on the wire, while the agent runs; another object when something in it is another. */

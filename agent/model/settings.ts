@@ -21,7 +21,7 @@ export interface Settings {
   readonly manageForwarding: boolean;
   /** external_ids value by which our northbound rows are told from everybody else's. */
   readonly northboundOwner: string;
-  /** Take over the rows that OVN-Kubernetes wrote for egress IPs. */
+  /** Take over what OVN-Kubernetes has for egress IPs: its rows, and what it programmed in the kernel. */
   readonly adopt: boolean;
   /** The cluster gives each pod an SNAT row of its own on its gateway router (`--disable-snat-multiple-gws`). */
   readonly snatPerPod: boolean;

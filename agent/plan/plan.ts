@@ -1,7 +1,9 @@
 // Desired state of this node, one field per backend, every field always present. Pure types, and the empty Plan.
 
+import type { TranslatedChange } from "../../lib/conntrack/pure.ts";
 import type { Route, Rule } from "../../lib/netlink/pure.ts";
 import type { WantedChain, WantedJump } from "../../lib/node-iptables/pure.ts";
+import type { Translation } from "../model/facts.ts";
 import type { Address, Cidr, Family } from "../model/ip.ts";
 import type { PerFamily, Row } from "../model/northbound.ts";
 import { emptyShards, type Shards } from "../model/shards.ts";
@@ -98,6 +100,33 @@ export interface Unresolved {
   readonly taken: ReadonlySet<Address>;
 }
 
+/** A flow that leaves with this egress IP belongs to it, whoever translated it. */
+export interface MarkedTranslation extends Translation {
+  readonly mark: number;
+  readonly mask: number;
+}
+
+/** What becomes of what OVN-Kubernetes itself has in this host's kernel for egress IPs. */
+export type PlannedReference =
+  | { readonly kind: "leave" }
+  | {
+      /** Its connections become ours, then it is taken away. */
+      readonly kind: "adopt";
+      readonly managementPort: string;
+      readonly podNetworks: readonly Cidr[];
+      readonly held: readonly MarkedTranslation[];
+      /** Addresses that the node's annotation says it has put on links. */
+      readonly listed: ReadonlySet<Address>;
+    }
+  | {
+      /** It goes on with what is ours now. */
+      readonly kind: "hand-back";
+      /** `translationKey` of egress IPs that stay on their links. */
+      readonly addresses: ReadonlySet<string>;
+      /** Our connections become its. */
+      readonly flows: readonly TranslatedChange[];
+    };
+
 export interface Plan {
   /** Path below /proc/sys to value. */
   readonly sysctls: Readonly<Record<string, string>>;
@@ -113,6 +142,7 @@ export interface Plan {
   readonly cutUnmarked: boolean;
   readonly addresses: PlannedAddresses;
   readonly annotation: PlannedAnnotation;
+  readonly reference: PlannedReference;
   readonly northbound: PlannedNorthbound;
 }
 
@@ -132,6 +162,8 @@ const NO_ROWS: PlannedNorthbound = Object.freeze({
 });
 
 const NO_RULES: PlannedIptables = Object.freeze({ chains: Object.freeze([]), jumps: Object.freeze([]) });
+
+const LEAVE: PlannedReference = Object.freeze({ kind: "leave" });
 
 /** The empty Plan: what uninstall wants. */
 export const nothing: Plan = Object.freeze({
@@ -154,5 +186,6 @@ export const nothing: Plan = Object.freeze({
     asks: false,
   }),
   annotation: Object.freeze({ listed: Object.freeze([]), withdrawn: Object.freeze([]) }),
+  reference: LEAVE,
   northbound: NO_ROWS,
 });

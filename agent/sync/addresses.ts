@@ -23,7 +23,7 @@ export interface AddressChange {
 export function addresses(tools: Pick<Tools, "announcer" | "gaining" | "netlink">): Backend<AddressChange> {
   return {
     name: "addresses",
-    reads: { plan: ["addresses"], facts: ["network", "record"] },
+    reads: { plan: ["addresses", "reference"], facts: ["network", "record"] },
     verifies: "network",
     diff: (plan, facts) => ({ establish: missing(plan, facts), retire: stale(plan, facts) }),
     withdraw: (plan, retire) => retire.filter(leavesFirst(plan)),
@@ -47,10 +47,17 @@ export function addresses(tools: Pick<Tools, "announcer" | "gaining" | "netlink"
  * preferred_lft 0 makes an IPv6 egress IP deprecated: the node's own traffic must not pick it as its source.
  * noprefixroute keeps the kernel from adding a route for it to main, which is not ours to fill.
  */
-function line({ op, link, address, family }: AddressChange): string {
+export function addressWords(
+  op: AddressChange["op"],
+  { link, address, family }: Omit<AddressChange, "op">,
+): string {
   const length = family === 4 ? 32 : 128;
   const how = op === "replace" && family === 6 ? " nodad noprefixroute preferred_lft 0" : "";
-  return `address ${op} ${address}/${length} dev ${link}${how}`;
+  return `${op} ${address}/${length} dev ${link}${how}`;
+}
+
+function line(change: AddressChange): string {
+  return `address ${addressWords(change.op, change)}`;
 }
 
 /** What has no Ethernet has nobody to ask: tunnels and the like. */
@@ -66,20 +73,24 @@ function missing(plan: Plan, facts: HostFacts): readonly AddressChange[] {
       ? { ask: { ifindex, mac } }
       : {};
   };
-  const there = new Set(facts.network.addresses.filter(alone).map(keyOf));
+  const there = new Set(facts.network.addresses.filter(isAlone).map(keyOf));
   return plan.addresses.hold
     .filter((entry) => entry.addable && !there.has(keyOf(entry)))
     .map(({ link, address, family }) => ({ op: "replace", link, address, family, ...asking(link) }));
 }
 
+const NONE: ReadonlySet<string> = new Set();
+
 function stale(plan: Plan, facts: HostFacts): readonly AddressChange[] {
   const held = new Set(plan.addresses.hold.map(keyOf));
+  const handedBack = plan.reference.kind === "hand-back" ? plan.reference.addresses : NONE;
   const recorded = new Set(facts.record.addresses.map(keyOf));
   const loopbacks = new Set(
     facts.network.links.filter(({ mac }) => mac === "00:00:00:00:00:00").map(({ name }) => name),
   );
   return facts.network.addresses
-    .filter((entry) => alone(entry) && entry.scope === "global" && !held.has(keyOf(entry)))
+    .filter((entry) => isAlone(entry) && entry.scope === "global" && !held.has(keyOf(entry)))
+    .filter((entry) => !handedBack.has(keyOf(entry)))
     .filter(
       (entry) =>
         recorded.has(keyOf(entry)) ||
@@ -89,7 +100,7 @@ function stale(plan: Plan, facts: HostFacts): readonly AddressChange[] {
     .map(({ link, address, family }) => ({ op: "del", link, address, family }));
 }
 
-function alone({ family, length }: LinkAddress): boolean {
+export function isAlone({ family, length }: LinkAddress): boolean {
   return length === (family === 4 ? 32 : 128);
 }
 
@@ -100,7 +111,7 @@ function keyOf({ link, address }: { readonly link: string; readonly address: str
 function predict(facts: HostFacts, changes: readonly AddressChange[]): HostFacts {
   if (changes.length === 0) return facts;
   const changed = new Set(changes.map(keyOf));
-  const others = facts.network.addresses.filter((entry) => !(alone(entry) && changed.has(keyOf(entry))));
+  const others = facts.network.addresses.filter((entry) => !(isAlone(entry) && changed.has(keyOf(entry))));
   const current = [...others, ...changes.filter(({ op }) => op === "replace").map(added)];
   return { ...facts, network: { ...facts.network, addresses: current } };
 }

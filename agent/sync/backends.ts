@@ -10,6 +10,7 @@ import { iptables } from "./iptables.ts";
 import { leakGuard } from "./leak-guard.ts";
 import { northbound } from "./northbound.ts";
 import { record } from "./record.ts";
+import { reference } from "./reference.ts";
 import { routing } from "./routing.ts";
 import { sets } from "./sets.ts";
 import { steering } from "./steering.ts";
@@ -24,6 +25,7 @@ export function createBackends(tools: Tools): readonly AnyBackend[] {
     routing(tools),
     leakGuard(tools),
     iptables(tools),
+    reference(tools),
     flows(tools),
     addresses(tools),
     announce(tools),

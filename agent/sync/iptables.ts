@@ -21,10 +21,16 @@ const FAMILIES = [4, 6] as const;
 /** Marking stops first and the guard goes last. */
 const RETIRE_ORDER = ["mangle", "nat", "filter"];
 
+/** The guard last: until packets are marked it would hold back what another program serves still. */
+const ADOPT_ORDER = ["nat", "mangle", "filter"];
+
+const byTable = (order: readonly string[]) => (a: FamilyChange, b: FamilyChange) =>
+  order.indexOf(a.change.table) - order.indexOf(b.change.table);
+
 export function iptables(tools: Pick<Tools, "iptables">): Backend<FamilyChange> {
   return {
     name: "iptables",
-    reads: { plan: ["iptables"], facts: ["iptables"] },
+    reads: { plan: ["iptables", "reference"], facts: ["iptables"] },
     urgent: (plan, facts) => FAMILIES.some((family) => guardIsMissing(plan, facts, family)),
     verifies: "iptables",
     diff: (plan, facts) => {
@@ -34,10 +40,10 @@ export function iptables(tools: Pick<Tools, "iptables">): Backend<FamilyChange> 
       }));
       const tagged = (pick: "establish" | "retire") =>
         diffs.flatMap((diff) => diff[pick].map((change) => ({ family: diff.family, change })));
-      const retire = tagged("retire").sort(
-        (a, b) => RETIRE_ORDER.indexOf(a.change.table) - RETIRE_ORDER.indexOf(b.change.table),
-      );
-      return { establish: tagged("establish"), retire };
+      const retire = tagged("retire").sort(byTable(RETIRE_ORDER));
+      const establish = tagged("establish");
+      if (plan.reference.kind === "adopt") establish.sort(byTable(ADOPT_ORDER));
+      return { establish, retire };
     },
     print: (changes) =>
       FAMILIES.flatMap((family) => {

@@ -10,7 +10,7 @@ export const noTools: Tools = {
   ipset: { restore: refuse },
   netlink: { batch: refuse },
   nft: { apply: refuse },
-  conntrack: { deleteByMark: refuse, deleteBySource: refuse },
+  conntrack: { deleteByMark: refuse, deleteBySource: refuse, changeTranslated: refuse },
   announcer: { start: refuse, stop: refuse, close: () => {} },
   gaining: { released: refuse },
   northbound: { commit: refuse, gone: () => [] },

@@ -90,12 +90,15 @@ function predict(facts: HostFacts, changes: readonly RoutingChange[]): HostFacts
       routes.set(routeSlot(change.route), change.op === "del" ? undefined : change.route);
     else rules.set(ruleKey(change.rule), change.op === "del" ? undefined : change.rule);
   }
+  const tables = new Set([...routes.keys()].map((slot) => slot.split(" ")[1]));
+  /** Replacing takes the place of what another program put into that slot, too. */
+  const isGone = (route: Route) =>
+    tables.has(route.table) &&
+    routes.has(routeSlot(route)) &&
+    (ours(route) || routes.get(routeSlot(route)) !== undefined);
   const { network } = facts;
   const after = {
-    routes: [
-      ...network.routes.filter((route) => !ours(route) || !routes.has(routeSlot(route))),
-      ...present(routes),
-    ],
+    routes: [...network.routes.filter((route) => !isGone(route)), ...present(routes)],
     rules: [...network.rules.filter((rule) => !rules.has(ruleKey(rule))), ...present(rules)],
   };
   return { ...facts, network: { ...network, ...after } };

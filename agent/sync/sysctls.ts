@@ -11,13 +11,14 @@ export interface SysctlChange {
 export function sysctls(tools: Pick<Tools, "writeSysctl">): Backend<SysctlChange> {
   return {
     name: "sysctls",
-    reads: { plan: ["sysctls"], facts: ["sysctls", "record"] },
+    reads: { plan: ["sysctls", "reference"], facts: ["sysctls", "record"] },
     verifies: "sysctls",
     diff: (plan, facts) => ({
       establish: Object.entries(plan.sysctls)
         .filter(([path, value]) => facts.sysctls[path] !== undefined && facts.sysctls[path] !== value)
         .map(([path, value]) => ({ path, value })),
-      retire: Object.entries(facts.record.sysctls)
+      // Whoever goes on with what is ours needs them as much.
+      retire: (plan.reference.kind === "hand-back" ? [] : Object.entries(facts.record.sysctls))
         .filter(([path, value]) => plan.sysctls[path] === undefined && differs(facts, path, value))
         .map(([path, value]) => ({ path, value })),
     }),

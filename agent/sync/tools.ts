@@ -14,7 +14,7 @@ export interface Tools {
   readonly ipset: Pick<Ipset, "restore">;
   readonly netlink: Pick<Netlink, "batch">;
   readonly nft: Pick<Nft, "apply">;
-  readonly conntrack: Pick<Conntrack, "deleteByMark" | "deleteBySource">;
+  readonly conntrack: Pick<Conntrack, "deleteByMark" | "deleteBySource" | "changeTranslated">;
   readonly announcer: Announcer;
   readonly gaining: Gaining;
   readonly northbound: {

@@ -2,7 +2,13 @@
 // Addresses are those of the lab: nodes 172.18.0.11 and 10.10.10.11, pods 10.244.1.0/24, egress IPs .50 to .99.
 
 import type { Objects } from "../../agent/model/build.ts";
-import { type HostFacts, type NetworkFacts, NO_RIVALS, NOTHING_RECORDED } from "../../agent/model/facts.ts";
+import {
+  type HostFacts,
+  type NetworkFacts,
+  NO_REFERENCE,
+  NO_RIVALS,
+  NOTHING_RECORDED,
+} from "../../agent/model/facts.ts";
 import { type Cidr, familyOf, parseCidr } from "../../agent/model/ip.ts";
 import { NORTHBOUND_OFF } from "../../agent/model/northbound.ts";
 import type { EgressIP, KubernetesObject, Namespace, Node, Pod } from "../../agent/model/objects.ts";
@@ -185,6 +191,7 @@ export const bareHost: HostFacts = Object.freeze({
   sets: new Map(),
   nft: "",
   record: NOTHING_RECORDED,
+  reference: NO_REFERENCE,
   announced: new Set<string>(),
   northbound: NORTHBOUND_OFF,
   rivals: NO_RIVALS,

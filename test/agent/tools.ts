@@ -1,7 +1,9 @@
 // Tools for tests of the agent: they note every write as text, and fail where a test says so. Nothing is carried out.
+
 import type { AnnounceChange } from "../../agent/sync/announce.ts";
 import { printChange } from "../../agent/sync/northbound/print.ts";
 import type { Tools } from "../../agent/sync/tools.ts";
+import { printTranslated } from "../../lib/conntrack/pure.ts";
 
 export interface RecordingTools extends Tools {
   /** `TOOL` and what it was given, in order. */
@@ -41,6 +43,10 @@ export function recordingTools(): RecordingTools {
       },
       deleteBySource: async (family, source) => {
         await write("conntrack", `${family} source ${source}`);
+        return 0;
+      },
+      changeTranslated: async (changes) => {
+        await write("conntrack", changes.map(printTranslated).join("\n"));
         return 0;
       },
     },

@@ -8,13 +8,15 @@ import type { PlannedAnnotation } from "../plan.ts";
 
 /**
  * Entries of the Node object that are not ours stay. Ours are those of egress IPs that we hold, that we recorded, or that any
- * EgressIP asks for: of those it lists what this node holds on another link than the primary one, and nothing else.
+ * EgressIP asks for, and all of them where we adopt: of those it lists what this node holds on another link than the primary
+ * one, and nothing else.
  */
 export function annotationOf(
   node: Node | undefined,
   held: readonly Held[],
   notHeld: Snapshot["notHeld"],
   record: IntentRecord,
+  adopt: boolean,
 ): PlannedAnnotation {
   const found = node?.secondaryEgressIPs ?? [];
   const holds = new Set(held.map(({ address }) => address));
@@ -22,6 +24,7 @@ export function annotationOf(
     ...record.addresses.map(({ address }) => address),
     ...(record.withdrawnEgressIPs ?? []),
     ...notHeld,
+    ...(adopt ? found : []),
   ]);
   const secondary = held.filter(({ primary }) => !primary).map(({ address }) => address);
   const others = found.filter((address) => !holds.has(address) && !gone.has(address));

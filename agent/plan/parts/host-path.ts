@@ -6,6 +6,7 @@ import { isEmpty } from "../../model/shards.ts";
 import type { Held, Snapshot } from "../../model/snapshot.ts";
 import { forwardingPath } from "../../model/sysctls.ts";
 import { nothing, type Plan } from "../plan.ts";
+import { adoptFor } from "./adopt.ts";
 import { annotationOf } from "./annotation.ts";
 import { guardRules } from "./guard.ts";
 import { leakGuard } from "./leak-guard.ts";
@@ -58,6 +59,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
   );
   const annotation = lastOf(annotationOf);
   const sysctls = lastOf(sysctlsOf);
+  const reference = lastOf(adoptFor);
 
   return (snapshot) => {
     const { settings, layout } = snapshot;
@@ -72,7 +74,8 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
     const node = snapshot.nodes.get(settings.node);
     const always = {
       addresses: addresses(held, snapshot.held, snapshot.notHeld, node?.cloud ?? false),
-      annotation: annotation(node, snapshot.held, snapshot.notHeld, snapshot.host.record),
+      annotation: annotation(node, snapshot.held, snapshot.notHeld, snapshot.host.record, settings.adopt),
+      reference: reference(settings, held, layout.mask, node),
     };
     const idle = held.length === 0 && isEmpty(served[4]) && isEmpty(served[6]);
     // What OVN's flows still lead here a moment after its rows do not is a selected pod's all the same.
