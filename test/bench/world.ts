@@ -131,10 +131,23 @@ export async function openWorld({ links: count = 1, sender = 0 }: WorldOptions =
       rmSync(join(directory, "state"), { recursive: true, force: true });
     },
     close: async () => {
-      for (const namespace of [node, pod, outside]) await run("ip", ["netns", "del", namespace]);
+      for (const namespace of [node, pod, outside]) {
+        // What a killed agent had started, or a test that failed, would live on in a namespace without a name.
+        const { stdout } = await run("ip", ["netns", "pids", namespace]);
+        for (const pid of stdout.split("\n").filter((line) => line !== "")) killed(Number(pid));
+        await run("ip", ["netns", "del", namespace]);
+      }
       rmSync(directory, { recursive: true, force: true });
     },
   };
+}
+
+function killed(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error; // it ended by itself
+  }
 }
 
 /** Writes manifests of this size into a folder of the world and says which settings an agent there needs. */
