@@ -1,6 +1,7 @@
 // One iptables rule as conditions and a target, for the walk in trace.ts. In: a rule as iptables-save prints it. Out: values. Pure.
 // Only the first packet of a connection is ever asked about, so what depends on later packets has a plain answer.
-import { type Cidr, contains, parseCidr } from "./model/ip.ts";
+import { parseDestination } from "./model/destination.ts";
+import { contains } from "./model/ip.ts";
 
 /** One match with its negation; `module` is the `-m` it follows, "" for those of the rule itself. */
 export interface Condition {
@@ -128,11 +129,7 @@ export function bitsOf(text: string): { readonly bits: number; readonly mask: nu
   return { bits: (bits ?? 0) >>> 0, mask: (mask ?? 0xffffffff) >>> 0 };
 }
 
-export function cidrOf(text: string): Cidr | undefined {
-  return parseCidr(text.includes("/") ? text : `${text}/${text.includes(":") ? 128 : 32}`);
-}
-
 export function within(network: string, address: string): boolean {
-  const cidr = cidrOf(network);
+  const cidr = parseDestination(network);
   return cidr !== undefined && contains(cidr, address);
 }

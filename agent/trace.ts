@@ -1,14 +1,16 @@
 // Walks the first packet of a connection through host facts as the kernel would, in our words. In: facts, a packet.
 // Out: steps and where it ends. Pure. Knows what this agent writes, plain routes, and the common shapes of others' rules:
 // masquerading, DNAT, marks, jumps. A rule it cannot judge it passes over and says so.
+
 import type { Route } from "../lib/netlink/pure.ts";
+import { isSingle, parseDestination } from "./model/destination.ts";
 import type { HostFacts } from "./model/facts.ts";
 import { compareAddresses, contains } from "./model/ip.ts";
 import { perObject } from "./model/memo.ts";
 import { exemptSet, servedSet } from "./model/owner.ts";
 import { entriesOf, getFrom, type Shards } from "./model/shards.ts";
 import { sourcesOf } from "./plan/parts/leak-guard.ts";
-import { bitsOf, cidrOf, hasBits, holds, type ParsedRule, parseRule, within } from "./trace-rule.ts";
+import { bitsOf, hasBits, holds, type ParsedRule, parseRule, within } from "./trace-rule.ts";
 
 /** First packet of a connection that a pod opens. */
 export interface Packet {
@@ -55,11 +57,11 @@ type Ending = "ACCEPT" | "DROP" | undefined;
 
 const parsedRules = perObject((rules: readonly string[]) => rules.map(parseRule));
 const networksOf = perObject((members: Shards<string>) =>
-  [...entriesOf(members)].flatMap(([member]) => cidrOf(member) ?? []),
+  [...entriesOf(members)].flatMap(([member]) => parseDestination(member) ?? []),
 );
 const parsedRoutes = perObject((routes: readonly Route[]) =>
   routes.flatMap((route) => {
-    const cidr = cidrOf(route.destination);
+    const cidr = parseDestination(route.destination);
     return cidr === undefined ? [] : [{ route, cidr }];
   }),
 );
@@ -300,7 +302,7 @@ function ownSource({ facts, family, link, nextHop, source }: State): string {
         entry.family === family &&
         entry.scope === "global" &&
         !entry.flags.includes("deprecated") &&
-        entry.length < (family === 4 ? 32 : 128),
+        !isSingle(entry),
     )
     .sort((a, b) => compareAddresses(a.address, b.address));
   const near = candidates.find(({ address, length }) => within(`${address}/${length}`, nextHop));

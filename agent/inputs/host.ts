@@ -19,6 +19,7 @@ import {
   type SetFacts,
 } from "../model/facts.ts";
 import type { NorthboundFacts } from "../model/northbound.ts";
+import { onLink } from "../model/on-link.ts";
 import { isOurChain, isOurSet, LEAK_TABLE } from "../model/owner.ts";
 import { holds, shardsFrom } from "../model/shards.ts";
 import { readSysctls } from "./sysctls.ts";
@@ -124,7 +125,7 @@ function setFacts(
 }
 /** What an earlier process of ours announced: addresses it recorded, where they still are. */
 function announcedBefore(record: IntentRecord, network: NetworkFacts): ReadonlySet<string> {
-  const recorded = new Set(record.addresses.map(({ address, link }) => `${address} ${link}`));
+  const recorded = new Set(record.addresses.map(onLink));
   return new Set(
     [...presentTokens(network)].filter((token) => recorded.has(token.slice(0, token.lastIndexOf(" ")))),
   );

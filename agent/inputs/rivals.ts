@@ -1,9 +1,11 @@
 // Who else answers for egress IPs that this host has: heard on the wire, and asked. In: addresses on links. Out: rivals.
 // A rival is believed in while it is heard or answers, and for an address only as long as that is here. Whoever answered before
 // a hand-over has a moment to stop, and so have we: what is heard is looked at again before it is believed.
+
 import { type Heard, type Listener, type Prober, SendError } from "../../lib/frames/index.ts";
 import type { Rival } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
+import { onLink } from "../model/on-link.ts";
 import type { WatchedAddress } from "../model/rivals.ts";
 
 export interface Rivals {
@@ -70,7 +72,7 @@ export function createRivals(parts: RivalParts): Rivals {
     }, ms).unref();
     timers.add(timer);
   };
-  const isHere = (entry: Entry) => entries.get(keyOf(entry.of)) === entry;
+  const isHere = (entry: Entry) => entries.get(onLink(entry.of)) === entry;
   const entryOf = (ifindex: number, address: string) =>
     [...entries.values()].find(({ of }) => of.ifindex === ifindex && of.address === address);
 
@@ -78,7 +80,7 @@ export function createRivals(parts: RivalParts): Rivals {
     const found = [...entries.values()].flatMap(({ of: { address, link }, rivals }) =>
       [...rivals.keys()].map((mac): Rival => Object.freeze({ address, link, mac })),
     );
-    found.sort((a, b) => byCodeUnit(`${keyOf(a)} ${a.mac}`, `${keyOf(b)} ${b.mac}`));
+    found.sort((a, b) => byCodeUnit(`${onLink(a)} ${a.mac}`, `${onLink(b)} ${b.mac}`));
     if (JSON.stringify(found) === JSON.stringify(known)) return;
     known = Object.freeze(found);
     parts.onChange();
@@ -89,7 +91,7 @@ export function createRivals(parts: RivalParts): Rivals {
     const wait = entry.defendedAt + DEFEND_INTERVAL_MS - now();
     if (wait <= 0) {
       entry.defendedAt = now();
-      doubted.add(keyOf(entry.of));
+      doubted.add(onLink(entry.of));
       parts.onChange();
       return;
     }
@@ -175,15 +177,15 @@ export function createRivals(parts: RivalParts): Rivals {
       if (addresses === watched) return;
       watched = addresses;
       macsHere = macs;
-      const wanted = new Set(addresses.map(keyOf));
+      const wanted = new Set(addresses.map(onLink));
       for (const key of entries.keys()) if (!wanted.has(key)) entries.delete(key);
       const gained: Entry[] = [];
       for (const of of addresses) {
-        const entry = entries.get(keyOf(of));
+        const entry = entries.get(onLink(of));
         if (entry?.of.ifindex === of.ifindex) entry.of = of;
         else gained.push(newEntry(of));
       }
-      for (const entry of gained) entries.set(keyOf(entry.of), entry);
+      for (const entry of gained) entries.set(onLink(entry.of), entry);
       if (gained.length > 0) later(GRACE_MS, () => settle(gained));
       listener.watch(addresses);
       changed();
@@ -213,10 +215,6 @@ export function createRivals(parts: RivalParts): Rivals {
 function newEntry(of: WatchedAddress): Entry {
   const counted = { claims: 0, defendedAt: Number.NEGATIVE_INFINITY, defends: false };
   return { of, settled: false, rivals: new Map(), suspects: new Set(), ...counted };
-}
-
-function keyOf({ address, link }: { readonly address: string; readonly link: string }): string {
-  return `${address} ${link}`;
 }
 
 /** Answers, as many as there are: a link that is down must not cost those of another one. */

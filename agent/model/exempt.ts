@@ -1,8 +1,9 @@
 // Destinations that keep the pod's own source: everything inside the cluster, every node, what never leaves a link. Pure.
 // known-faults BL-24, BL-28: all addresses of all nodes, floating ones included, and the in-cluster ranges always.
 
+import { formatDestination, isSingle, parseDestination } from "./destination.ts";
 import type { IntentRecord, NetworkFacts } from "./facts.ts";
-import { type Address, type Cidr, contains, type Family, parseCidr } from "./ip.ts";
+import { type Address, type Cidr, contains, parseCidr } from "./ip.ts";
 import { byCodeUnit } from "./names.ts";
 import type { Node } from "./objects.ts";
 import type { Settings } from "./settings.ts";
@@ -31,39 +32,29 @@ export function exemptFor(
   const add = (cidr: Cidr | undefined) => {
     if (cidr === undefined || cidr.length === 0) return;
     const covered = always.some((wide) => wide.length < cidr.length && contains(wide, cidr.address));
-    if (!covered) members[cidr.family].add(memberOf(cidr));
+    if (!covered) members[cidr.family].add(formatDestination(cidr));
   };
-  const addHost = (address: string, family: Family) =>
-    add(parseCidr(`${address}/${family === 4 ? 32 : 128}`));
+  const addHost = (address: string) => add(parseDestination(address));
   for (const text of ALWAYS) add(parseCidr(text));
   for (const cidr of [...settings.clusterNetworks, ...settings.serviceNetworks, ...settings.exemptNetworks])
     add(cidr);
   for (const node of nodes.values()) {
-    for (const { address, family } of node.hostCidrs) addHost(address, family);
-    for (const address of node.internalAddresses) addHost(address, address.includes(":") ? 6 : 4);
+    for (const { address } of node.hostCidrs) addHost(address);
+    for (const address of node.internalAddresses) addHost(address);
   }
   const ours = new Set(record.addresses.map(({ address }) => address));
-  for (const { address, family, length } of network.addresses) {
-    const astray = length === (family === 4 ? 32 : 128) && notHeld.has(address);
-    if (!ours.has(address) && !astray) addHost(address, family);
+  for (const entry of network.addresses) {
+    const astray = isSingle(entry) && notHeld.has(entry.address);
+    if (!ours.has(entry.address) && !astray) addHost(entry.address);
   }
   // Whatever is behind the management port is the cluster's, also networks that no setting names.
   for (const { table, destination, hops } of network.routes) {
     if (table === "main" && hops.some(({ link }) => link === settings.managementPort)) {
-      add(
-        parseCidr(
-          destination.includes("/") ? destination : `${destination}/${destination.includes(":") ? 128 : 32}`,
-        ),
-      );
+      add(parseDestination(destination));
     }
   }
   return Object.freeze({
     4: Object.freeze([...members[4]].sort(byCodeUnit)),
     6: Object.freeze([...members[6]].sort(byCodeUnit)),
   });
-}
-
-/** As `ipset save` prints a hash:net member: the network, and no prefix length for a single address. */
-function memberOf({ network, length, family }: Cidr): string {
-  return length === (family === 4 ? 32 : 128) ? network : `${network}/${length}`;
 }

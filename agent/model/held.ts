@@ -1,19 +1,15 @@
 // From assignments to what this node holds: refuses clashes, finds the link, gives the mark. Pure.
+
 import type { Link } from "../../lib/netlink/pure.ts";
+import { isSingle } from "./destination.ts";
 import type { HostFacts, IntentRecord, NetworkFacts } from "./facts.ts";
 import { candidatesOf, type Hosting, hostingOf } from "./hosting.ts";
 import { type Address, compareAddresses } from "./ip.ts";
 import { linkProblems, promotionProblem, switchedOff } from "./link-problems.ts";
-import {
-  allocateMarks,
-  type MarkLayout,
-  markKey,
-  type ProgrammedMark,
-  steeredLinks,
-  type Traces,
-} from "./marks.ts";
+import { allocateMarks, type MarkLayout, type ProgrammedMark, steeredLinks, type Traces } from "./marks.ts";
 import type { EgressIP, Node, Problem } from "./objects.ts";
-import { TABLE_BASE } from "./owner.ts";
+import { onLink } from "./on-link.ts";
+import { linkTable } from "./owner.ts";
 import { inOrder } from "./selection.ts";
 import type { Settings } from "./settings.ts";
 import type { Held, Unready } from "./snapshot.ts";
@@ -97,7 +93,7 @@ export function holdFor(
   });
   const held: Held[] = [];
   for (const { egressIP, address, family, link, primary } of placed) {
-    const mark = marks.byAddress.get(markKey({ family, address, link: link.name }));
+    const mark = marks.byAddress.get(onLink({ address, link: link.name }));
     if (mark === undefined) {
       refuse(
         egressIP,
@@ -106,7 +102,7 @@ export function holdFor(
       );
       continue;
     }
-    const table = String(TABLE_BASE + link.index);
+    const table = linkTable(link);
     held.push(
       Object.freeze({
         egressIP,
@@ -148,9 +144,9 @@ function addressesOfNodes(
       if (!ours.has(address)) owners.set(address, `node ${node.name}`);
     for (const address of node.internalAddresses) owners.set(address, `node ${node.name}`);
   }
-  for (const { address, family, length, link } of network.addresses) {
-    const single = length === (family === 4 ? 32 : 128);
-    if (!single && !ours.has(address)) owners.set(address, `this host, on ${link}`);
+  for (const entry of network.addresses) {
+    if (!isSingle(entry) && !ours.has(entry.address))
+      owners.set(entry.address, `this host, on ${entry.link}`);
   }
   return owners;
 }

@@ -4,10 +4,11 @@
 // answers for nothing. It only serves to say why the control plane chose this node. Nodes that cannot be looked at are told
 // by it alone (plan/parts/northbound/next-hops.ts).
 import type { Link, LinkAddress } from "../../lib/netlink/pure.ts";
+import { isSingle } from "./destination.ts";
 import type { NetworkFacts } from "./facts.ts";
 import { type Address, type Cidr, contains, familyOf, formatCidr, longestPrefix, parseCidr } from "./ip.ts";
 import type { Node } from "./objects.ts";
-import { TABLE_BASE } from "./owner.ts";
+import { linkTable } from "./owner.ts";
 
 export type Hosting =
   | { readonly kind: "primary" | "secondary"; readonly link: string }
@@ -46,7 +47,7 @@ function refusalOf(link: Link | undefined, vrfTables: ReadonlyMap<string, string
   // What arrives at a port is the bridge's or bond's, answers to ARP included: no neighbour is ever found through it.
   if (master !== "" && vrf === undefined)
     return `link ${name} is a port of ${master}: its addresses have to be on ${master}`;
-  const table = String(TABLE_BASE + link.index);
+  const table = linkTable(link);
   const other = vrfTables.get(table);
   return other === undefined
     ? undefined
@@ -56,7 +57,7 @@ function refusalOf(link: Link | undefined, vrfTables: ReadonlyMap<string, string
 function canHost(entry: LinkAddress): boolean {
   return (
     entry.scope === "global" &&
-    entry.length < (entry.family === 4 ? 32 : 128) &&
+    !isSingle(entry) &&
     !entry.label.endsWith("vip") &&
     !entry.flags.some((flag) => flag === "secondary" || flag === "deprecated" || flag === "dadfailed")
   );

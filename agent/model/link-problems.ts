@@ -1,7 +1,9 @@
 // What keeps packets from leaving or replies from coming back although everything is programmed: one text for each cause, with
 // the value found and the value needed. In: an egress IP, its link, the host's facts. Out: texts. Pure.
 // A value that was not read is not known and no Problem. What each value does: test/kernel/link-problems.test.ts, by packets.
+
 import type { Link } from "../../lib/netlink/pure.ts";
+import { parseDestination } from "./destination.ts";
 import type { HostFacts } from "./facts.ts";
 import { type Address, contains, type Family, formatCidr, longestPrefix, parseCidr } from "./ip.ts";
 import type { Settings } from "./settings.ts";
@@ -141,7 +143,7 @@ function ledElsewhere(
   const ways = routes
     .filter(({ family, table, type }) => family === 4 && table === tableOf(link) && type === "unicast")
     .flatMap((route) => {
-      const cidr = parseCidr(route.destination.includes("/") ? route.destination : `${route.destination}/32`);
+      const cidr = parseDestination(route.destination);
       return cidr === undefined ? [] : [{ ...route, cidr }];
     })
     .sort((a, b) => a.metric - b.metric);

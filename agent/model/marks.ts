@@ -1,12 +1,14 @@
 // Which bits of the packet mark mean which link and which egress IP. Pure.
 // Allocation needs no memory: what is programmed is a fact. An egress IP keeps the mark its SNAT rule carries; a new one
 // takes the lowest that no rule carries, stale rules included, so a mark is never used again before its flows are gone.
+
 import type { Ruleset } from "../../lib/node-iptables/pure.ts";
 import type { Claims } from "./address-index.ts";
 import type { HostFacts, NetworkFacts } from "./facts.ts";
 import type { Address, Family } from "./ip.ts";
 import { perObject } from "./memo.ts";
-import { isSnatChain, ROUTE_PROTOCOL, servedSet, TABLE_BASE } from "./owner.ts";
+import { onLink } from "./on-link.ts";
+import { isSnatChain, linksByTable, ROUTE_PROTOCOL, servedSet } from "./owner.ts";
 import type { Shard, Shards } from "./shards.ts";
 
 /**
@@ -92,16 +94,12 @@ export interface MarkRequest {
 }
 
 export interface Marks {
-  /** By `markKey`; an absent key found no free mark. */
+  /** By `onLink`; an absent key found no free mark. */
   readonly byAddress: ReadonlyMap<string, number>;
   /** Some request has no mark from before: only then do the traces matter. */
   readonly fresh: boolean;
   /** Link name to the bits of its blocks, in place. */
   readonly byLink: ReadonlyMap<string, readonly number[]>;
-}
-
-export function markKey(request: MarkRequest): string {
-  return `${request.address} ${request.link}`;
 }
 
 /**
@@ -128,15 +126,15 @@ export function allocateMarks(
   const blocks = blocksOf(layout, valid, requests, traces);
   const byAddress = new Map<string, number>();
   const used = new Set(valid.map(({ family, mark }) => `${family} ${mark}`));
-  const kept = new Map(valid.map((entry) => [markKey(entry), entry]));
+  const kept = new Map(valid.map((entry) => [onLink(entry), entry]));
   const taken = new Set<string>();
   const fresh: MarkRequest[] = [];
   for (const request of requests) {
-    const entry = kept.get(markKey(request));
+    const entry = kept.get(onLink(request));
     const given = `${request.family} ${entry?.mark}`;
     const isOfLink = entry !== undefined && blocks.of(request.link).includes(linkBits(layout, entry.mark));
     if (isOfLink && !taken.has(given)) {
-      byAddress.set(markKey(request), entry.mark);
+      byAddress.set(onLink(request), entry.mark);
       taken.add(given);
     } else fresh.push(request);
   }
@@ -154,7 +152,7 @@ export function allocateMarks(
       lowest(layout, here, isFree);
     if (mark === undefined) continue;
     used.add(`${request.family} ${mark}`);
-    byAddress.set(markKey(request), mark);
+    byAddress.set(onLink(request), mark);
   }
   return { byAddress, byLink: blocks.byLink, fresh: fresh.length > 0 };
 }
@@ -244,7 +242,7 @@ export function markEntry(mark: number, mask: number): string {
 
 /** Links by the bits that steer to them, from our routing rules. */
 export function steeredLinks(layout: MarkLayout, { links, rules }: NetworkFacts): Traces["links"] {
-  const byTable = new Map(links.map(({ index, name }) => [String(TABLE_BASE + index), name]));
+  const byTable = linksByTable(links);
   const found = rules.flatMap(({ protocol, table, selector }) => {
     const link = byTable.get(table);
     const [, bits, mask] = /^fwmark 0x([0-9a-f]+)\/0x([0-9a-f]+)$/.exec(selector) ?? [];

@@ -1,5 +1,6 @@
 // How everything of ours is told from everything else: one name, prefix or number a kind. Pure.
 // Also read by uninstall, which has nothing else to go by.
+import type { Link } from "../../lib/netlink/pure.ts";
 import type { Family } from "./ip.ts";
 
 /** rtnetlink protocol of our rules and routes; unassigned in iproute2's rt_protos. */
@@ -7,7 +8,7 @@ export const ROUTE_PROTOCOL = "233";
 /** Priority of our rules: the reference's, so that they stand where operators look for them. For a link of a VRF: link-tables.ts. */
 export const RULE_PRIORITY = 6000;
 /** Table of a link is this plus its ifindex, as in the reference (section D.4). */
-export const TABLE_BASE = 1000;
+const TABLE_BASE = 1000;
 /** Last route of each of our tables: below every real one, so a link that goes down cannot leak through main. */
 export const BLACKHOLE_METRIC = 4294967295;
 
@@ -40,4 +41,13 @@ export function exemptSet(family: Family): string {
 
 export function isOurSet(name: string): boolean {
   return /^egressip(-exempt)?[46]$/.test(name);
+}
+
+export function linkTable({ index }: Pick<Link, "index">): string {
+  return String(TABLE_BASE + index);
+}
+
+/** Names of links by their tables. */
+export function linksByTable(links: readonly Link[]): ReadonlyMap<string, string> {
+  return new Map(links.map((link) => [linkTable(link), link.name]));
 }

@@ -1,10 +1,12 @@
 // What OVN-Kubernetes itself programs in this host's kernel for egress IPs, and how that is told from everything else. Pure.
 // Reference D.2 (rules, chain, routes), I.2 (its nft objects) and C.1 (what it adds in local gateway mode).
-import type { LinkAddress, Route, Rule } from "../../lib/netlink/pure.ts";
+
+import type { Route, Rule } from "../../lib/netlink/pure.ts";
 import { diffRuleset, type RulesetChange, sameRule } from "../../lib/node-iptables/pure.ts";
 import type { HostFacts, Translation } from "./facts.ts";
 import { type Cidr, contains, type Family, parseAddress } from "./ip.ts";
-import { ROUTE_PROTOCOL, RULE_PRIORITY, TABLE_BASE } from "./owner.ts";
+import { onLink } from "./on-link.ts";
+import { linksByTable, ROUTE_PROTOCOL, RULE_PRIORITY } from "./owner.ts";
 
 const CHAIN = "OVN-KUBE-EGRESS-IP-MULTI-NIC";
 /** Its nft table, which is not for egress IPs alone, and what in it is. */
@@ -38,10 +40,8 @@ export function referenceState(
   managementPort: string,
 ): ReferenceState {
   const { network, iptables } = facts;
-  const tables = new Map(
-    network.links
-      .filter(({ name }) => name !== managementPort && !name.startsWith("ovn-k8s-mp"))
-      .map(({ index, name }) => [String(TABLE_BASE + index), name]),
+  const tables = linksByTable(
+    network.links.filter(({ name }) => name !== managementPort && !name.startsWith("ovn-k8s-mp")),
   );
   const rules = network.rules.filter((rule) => isPodRule(rule, podNetworks) && tables.has(rule.table));
   const translations = translationsOf(facts);
@@ -69,7 +69,7 @@ export function translationsOf({
   reference,
 }: Pick<HostFacts, "iptables" | "reference">): readonly Translation[] {
   const found = new Map<string, Translation>();
-  const note = (translation: Translation) => found.set(translationKey(translation), translation);
+  const note = (translation: Translation) => found.set(onLink(translation), translation);
   for (const family of FAMILIES) {
     for (const rule of iptables[family].get("nat")?.get(CHAIN)?.rules ?? []) {
       const [, link, written = ""] = /^-s \S+ -o (\S+) -j SNAT --to-source (\S+)$/.exec(rule) ?? [];
@@ -79,10 +79,6 @@ export function translationsOf({
   }
   reference.translations.forEach(note);
   return [...found.values()];
-}
-
-export function translationKey({ address, link }: Pick<LinkAddress, "address" | "link">): string {
-  return `${address} ${link}`;
 }
 
 export function isPodRule({ priority, protocol, selector }: Rule, podNetworks: readonly Cidr[]): boolean {
@@ -120,7 +116,7 @@ export function routesToLeave(
   const served = new Set(translations.map(({ link, family }) => `${family} ${link}`));
   const slot = ({ family, table, destination }: Route) => `${family} ${table} ${destination}`;
   const theirs = new Set(network.routes.filter(({ protocol }) => protocol !== ROUTE_PROTOCOL).map(slot));
-  const names = new Map(network.links.map(({ index, name }) => [String(TABLE_BASE + index), name]));
+  const names = linksByTable(network.links);
   return network.routes
     .filter(({ protocol, table, family, hops }) => {
       const link = names.get(table);

@@ -1,8 +1,10 @@
 // Who else answers for what this node gives: for which addresses to listen, and what is heard as Problems. Pure.
+
 import { linkLocalFromMac } from "../../lib/frames/pure.ts";
 import { hasNeighbours } from "./announced.ts";
 import type { NetworkFacts, Rival } from "./facts.ts";
 import type { Node, Problem } from "./objects.ts";
+import { type OnLink, onLink } from "./on-link.ts";
 import type { Held } from "./snapshot.ts";
 
 /** An address that this host answers for; also where to ask about it. */
@@ -18,12 +20,12 @@ export interface WatchedAddress {
 /** Of what is held, what is there on a link with neighbours. A cloud's network answers for every address itself. */
 export function watchedAddresses(
   node: Node | undefined,
-  hold: readonly { readonly address: string; readonly link: string }[],
+  hold: readonly OnLink[],
   network: NetworkFacts,
 ): readonly WatchedAddress[] {
   if (hold.length === 0 || node?.cloud) return [];
   const links = new Map(network.links.map((link) => [link.name, link]));
-  const there = new Set(network.addresses.map(({ address, link }) => `${address} ${link}`));
+  const there = new Set(network.addresses.map(onLink));
   const linkLocals = new Map(
     network.addresses
       .filter(({ family, scope }) => family === 6 && scope === "link")
@@ -31,7 +33,7 @@ export function watchedAddresses(
   );
   return hold.flatMap(({ address, link: name }) => {
     const link = links.get(name);
-    if (!link?.running || !hasNeighbours(link.mac) || !there.has(`${address} ${name}`)) return [];
+    if (!link?.running || !hasNeighbours(link.mac) || !there.has(onLink({ address, link: name }))) return [];
     const { index: ifindex, mac } = link;
     return [{ address, link: name, ifindex, mac, source: linkLocals.get(name) ?? linkLocalFromMac(mac) }];
   });

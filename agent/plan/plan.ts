@@ -121,7 +121,7 @@ export type PlannedReference =
   | {
       /** It goes on with what is ours now. */
       readonly kind: "hand-back";
-      /** `translationKey` of egress IPs that stay on their links. */
+      /** `onLink` of egress IPs that stay on their links. */
       readonly addresses: ReadonlySet<string>;
       /** Our connections become its. */
       readonly flows: readonly TranslatedChange[];

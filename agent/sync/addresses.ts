@@ -1,11 +1,14 @@
 // Egress IPs as addresses of their links. In: plan, facts. Out: lines of `ip -batch`.
 // One that leaves goes before all other work; one that is gained is asked for first, while the others work: no two nodes answer.
 // Always /32 or /128: with promote_secondaries=0 taking a wider one away would take the node's own with it (BL-41).
+
 import type { ProbeTarget } from "../../lib/frames/index.ts";
 import type { LinkAddress } from "../../lib/netlink/pure.ts";
 import { hasNeighbours } from "../model/announced.ts";
+import { isSingle } from "../model/destination.ts";
 import type { HostFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
+import { onLink } from "../model/on-link.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
 import { leavesFirst } from "./leaving.ts";
@@ -73,45 +76,37 @@ function missing(plan: Plan, facts: HostFacts): readonly AddressChange[] {
       ? { ask: { ifindex, mac } }
       : {};
   };
-  const there = new Set(facts.network.addresses.filter(isAlone).map(keyOf));
+  const there = new Set(facts.network.addresses.filter(isSingle).map(onLink));
   return plan.addresses.hold
-    .filter((entry) => entry.addable && !there.has(keyOf(entry)))
+    .filter((entry) => entry.addable && !there.has(onLink(entry)))
     .map(({ link, address, family }) => ({ op: "replace", link, address, family, ...asking(link) }));
 }
 
 const NONE: ReadonlySet<string> = new Set();
 
 function stale(plan: Plan, facts: HostFacts): readonly AddressChange[] {
-  const held = new Set(plan.addresses.hold.map(keyOf));
+  const held = new Set(plan.addresses.hold.map(onLink));
   const handedBack = plan.reference.kind === "hand-back" ? plan.reference.addresses : NONE;
-  const recorded = new Set(facts.record.addresses.map(keyOf));
+  const recorded = new Set(facts.record.addresses.map(onLink));
   const loopbacks = new Set(
     facts.network.links.filter(({ mac }) => mac === "00:00:00:00:00:00").map(({ name }) => name),
   );
   return facts.network.addresses
-    .filter((entry) => isAlone(entry) && entry.scope === "global" && !held.has(keyOf(entry)))
-    .filter((entry) => !handedBack.has(keyOf(entry)))
+    .filter((entry) => isSingle(entry) && entry.scope === "global" && !held.has(onLink(entry)))
+    .filter((entry) => !handedBack.has(onLink(entry)))
     .filter(
       (entry) =>
-        recorded.has(keyOf(entry)) ||
+        recorded.has(onLink(entry)) ||
         (plan.addresses.notHeld.has(entry.address) && !loopbacks.has(entry.link)),
     )
-    .sort((a, b) => byCodeUnit(keyOf(a), keyOf(b)))
+    .sort((a, b) => byCodeUnit(onLink(a), onLink(b)))
     .map(({ link, address, family }) => ({ op: "del", link, address, family }));
-}
-
-export function isAlone({ family, length }: LinkAddress): boolean {
-  return length === (family === 4 ? 32 : 128);
-}
-
-function keyOf({ link, address }: { readonly link: string; readonly address: string }): string {
-  return `${address} ${link}`;
 }
 
 function predict(facts: HostFacts, changes: readonly AddressChange[]): HostFacts {
   if (changes.length === 0) return facts;
-  const changed = new Set(changes.map(keyOf));
-  const others = facts.network.addresses.filter((entry) => !(isAlone(entry) && changed.has(keyOf(entry))));
+  const changed = new Set(changes.map(onLink));
+  const others = facts.network.addresses.filter((entry) => !(isSingle(entry) && changed.has(onLink(entry))));
   const current = [...others, ...changes.filter(({ op }) => op === "replace").map(added)];
   return { ...facts, network: { ...facts.network, addresses: current } };
 }

@@ -6,6 +6,7 @@ import { linkLocalFromMac } from "../../lib/frames/pure.ts";
 import { announcedToken, hasNeighbours } from "../model/announced.ts";
 import type { HostFacts } from "../model/facts.ts";
 import { byCodeUnit } from "../model/names.ts";
+import { onLink } from "../model/on-link.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
 import { leavesFirst } from "./leaving.ts";
@@ -53,7 +54,7 @@ export function announce(tools: Pick<Tools, "announcer">): Backend<AnnounceChang
  * now is announced anew (known-faults BL-35). What leaves stays known, or nobody would stop announcing it.
  */
 export function toConfirm(plan: Plan, facts: HostFacts): HostFacts {
-  const held = new Set(plan.addresses.hold.map(({ address, link }) => `${address} ${link}`));
+  const held = new Set(plan.addresses.hold.map(onLink));
   const others = [...facts.announced].filter((token) => !held.has(token.slice(0, token.lastIndexOf(" "))));
   return { ...facts, announced: new Set(others) };
 }

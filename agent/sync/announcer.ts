@@ -2,6 +2,7 @@
 
 import type { Sender } from "../../lib/frames/index.ts";
 import { garp, unsolicitedNa } from "../../lib/frames/pure.ts";
+import { type OnLink, onLink } from "../model/on-link.ts";
 import type { AnnounceChange } from "./announce.ts";
 
 export interface Announcer {
@@ -17,8 +18,6 @@ export interface Announcer {
   stop(leaving: readonly (OnLink & { readonly token?: string })[]): Promise<void>;
   close(): void;
 }
-
-type OnLink = Pick<AnnounceChange, "address" | "link">;
 
 /** Milliseconds. Later ones outlast a switch that is still learning a port that came up. */
 export const SERIES_MS: readonly number[] = [0, 100, 500, 1000, 2000, 5000];
@@ -41,7 +40,7 @@ export function createAnnouncer(
     if (announcements.length === 0) return;
     const frames = announcements.map((entry) => ({ ifindex: entry.ifindex, frame: frameOf(entry) }));
     const sent = sender.send(frames).catch(onFailure);
-    const entry = { keys: new Set(announcements.map(keyOf)), sent };
+    const entry = { keys: new Set(announcements.map(onLink)), sent };
     onTheirWay.add(entry);
     await sent;
     onTheirWay.delete(entry);
@@ -50,21 +49,21 @@ export function createAnnouncer(
     start: async (announcements) => {
       if (announcements.length === 0) return;
       const series = {};
-      const still = () => announcements.filter((entry) => current.get(keyOf(entry))?.series === series);
-      for (const entry of announcements) current.set(keyOf(entry), { series, token: entry.token });
+      const still = () => announcements.filter((entry) => current.get(onLink(entry))?.series === series);
+      for (const entry of announcements) current.set(onLink(entry), { series, token: entry.token });
       for (const delay of SERIES_MS) {
         if (delay === 0) continue;
         const timer = setTimeout(() => {
           timers.delete(timer);
           void send(still().filter(isHeld));
-          if (delay === SERIES_MS.at(-1)) for (const entry of still()) current.delete(keyOf(entry));
+          if (delay === SERIES_MS.at(-1)) for (const entry of still()) current.delete(onLink(entry));
         }, delay);
         timers.add(timer);
       }
       await send(announcements);
     },
     stop: async (leaving) => {
-      const keys = leaving.map(keyOf);
+      const keys = leaving.map(onLink);
       for (const [at, { token }] of leaving.entries()) {
         const key = keys[at] ?? "";
         if (token === undefined || token === current.get(key)?.token) current.delete(key);
@@ -77,8 +76,4 @@ export function createAnnouncer(
       timers.clear();
     },
   };
-}
-
-function keyOf({ address, link }: OnLink): string {
-  return `${address} ${link}`;
 }

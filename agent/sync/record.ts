@@ -1,8 +1,10 @@
 // Intent, written down before it is carried out: which addresses and sysctl changes are ours, and what the node's annotation
 // says of them, before an address appears and until it is gone. In: plan, facts. Out: the state file.
 // Without it nobody could tell an egress IP from the node's own address after a crash (known-faults BL-43).
+
 import type { HostFacts, IntentRecord } from "../model/facts.ts";
 import { sortedAddresses } from "../model/ip.ts";
+import { onLink } from "../model/on-link.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
 import type { Tools } from "./tools.ts";
@@ -58,7 +60,7 @@ function union(now: IntentRecord, wanted: IntentRecord): IntentRecord {
 }
 
 function tidy(record: IntentRecord): IntentRecord {
-  const addresses = new Map(record.addresses.map((entry) => [`${entry.address} ${entry.link}`, entry]));
+  const addresses = new Map(record.addresses.map((entry) => [onLink(entry), entry]));
   const sorted = [...addresses]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([, { link, address }]) => ({ link, address }));

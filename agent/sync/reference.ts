@@ -2,10 +2,12 @@
 // In: plan, facts. Out: lines of `ip -batch`, iptables-restore, nft and conntrack.
 // Its connections get our marks when everything that acts on those is there, and it goes when all backends have established.
 // Given back are they when nothing is steered to us any more, so that no new one is ours.
+
+import { isSingle } from "../model/destination.ts";
 import type { HostFacts } from "../model/facts.ts";
-import { type ReferenceState, referenceState, translationKey } from "../model/reference.ts";
+import { onLink } from "../model/on-link.ts";
+import { type ReferenceState, referenceState } from "../model/reference.ts";
 import type { PlannedReference } from "../plan/plan.ts";
-import { isAlone } from "./addresses.ts";
 import type { Backend } from "./backend.ts";
 import {
   applyReference,
@@ -49,14 +51,14 @@ function isThere({ rules, iptables }: ReferenceState, { reference: { chains, map
 
 /** Connections by the address they leave with: it has marked none, and the rules that lead them will be gone. */
 function taken({ held }: Adopt, { network }: HostFacts): readonly ReferenceChange[] {
-  const ours = new Set(held.map(translationKey));
+  const ours = new Set(held.map(onLink));
   return [
     ...held.map(({ family, address, mark, mask }): ReferenceChange => {
       return { kind: "flows", flows: { family, translatedTo: address, mark, mask } };
     }),
     // The node's own traffic must not pick it as its source, nor its prefix stand in main.
     ...network.addresses
-      .filter((entry) => entry.family === 6 && isAlone(entry) && ours.has(translationKey(entry)))
+      .filter((entry) => entry.family === 6 && isSingle(entry) && ours.has(onLink(entry)))
       .filter((entry) => !entry.flags.includes("deprecated") || hasPrefixRoute(network.routes, entry))
       .map((address): ReferenceChange => ({ kind: "address", op: "replace", address })),
   ];
@@ -71,19 +73,19 @@ function removed(
   { rules, routes, iptables, translations }: ReferenceState,
   { network, record, reference: { chains, maps } }: HostFacts,
 ): readonly ReferenceChange[] {
-  const ours = new Set([...held, ...record.addresses].map(translationKey));
+  const ours = new Set([...held, ...record.addresses].map(onLink));
   const given = new Set(held.map(({ address }) => address));
-  const theirs = new Set(translations.map(translationKey));
+  const theirs = new Set(translations.map(onLink));
   const loopbacks = new Set(
     network.links.filter(({ mac }) => mac === "00:00:00:00:00:00").map(({ name }) => name),
   );
   const addresses = network.addresses.filter(
     (entry) =>
-      isAlone(entry) &&
+      isSingle(entry) &&
       entry.scope === "global" &&
       !loopbacks.has(entry.link) &&
-      !ours.has(translationKey(entry)) &&
-      (listed.has(entry.address) || theirs.has(translationKey(entry))),
+      !ours.has(onLink(entry)) &&
+      (listed.has(entry.address) || theirs.has(onLink(entry))),
   );
   const ended = new Map(
     [...translations, ...addresses]

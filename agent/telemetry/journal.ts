@@ -1,8 +1,10 @@
 // Rounds to log lines: what changed, what failed and recovered, what became of which egress IP. In: Rounds. Out: log entries.
+
 import type { NorthboundTold } from "../assemble-northbound.ts";
 import type { Round } from "../loop.ts";
 import type { Rival } from "../model/facts.ts";
 import type { Problem } from "../model/objects.ts";
+import { onLink } from "../model/on-link.ts";
 import type { Held } from "../model/snapshot.ts";
 import type { Logger } from "./log.ts";
 
@@ -85,7 +87,7 @@ function logProblems(
 }
 
 function logHeld(log: Logger, before: ReadonlyMap<string, Held>, held: readonly Held[]): Map<string, Held> {
-  const now = new Map(held.map((entry) => [`${entry.address} ${entry.link}`, entry]));
+  const now = new Map(held.map((entry) => [onLink(entry), entry]));
   for (const [key, { egressIP, address, link }] of now) {
     if (!before.has(key)) log.info({ egressIP: egressIP.name, address, link }, "addressHeld");
   }

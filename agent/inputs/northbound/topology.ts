@@ -1,6 +1,8 @@
 // The logical network as egress IPs need it: routers, switches, addresses of their ports, routes by source. In: the replica.
+
 import type { Changes, Session } from "../../../lib/ovsdb-client/index.ts";
-import { type Address, parseCidr } from "../../model/ip.ts";
+import { parseDestination } from "../../model/destination.ts";
+import type { Address, Cidr } from "../../model/ip.ts";
 import { CLUSTER_ROUTER, type PerFamily, type Topology } from "../../model/northbound.ts";
 import { OWNER_KEY } from "../../model/northbound-ids.ts";
 import {
@@ -81,13 +83,10 @@ export function describeTopology(topology: Topology): string {
 }
 
 /** The first of each family that is no link-local one; an address without a length is a whole one. */
-function perFamily(
-  texts: readonly string[],
-  of: (cidr: NonNullable<ReturnType<typeof parseCidr>>) => string,
-): PerFamily<string> {
+function perFamily(texts: readonly string[], of: (cidr: Cidr) => string): PerFamily<string> {
   const found: { 4?: string; 6?: string } = {};
   for (const text of texts) {
-    const cidr = parseCidr(text.includes("/") ? text : `${text}/${text.includes(":") ? 128 : 32}`);
+    const cidr = parseDestination(text);
     if (cidr !== undefined && !text.startsWith("fe80:")) found[cidr.family] ??= of(cidr);
   }
   return found;

@@ -2,7 +2,8 @@
 // iptables has no hook behind its nat table, and the guard must outlive a flushed nat table (known-faults BL-64), so this
 // one table is nft's own. It works beside iptables-nft and iptables-legacy alike.
 // OVN's mark says that a packet is a selected pod's (reference I.2): it is held also while our chains and sets are empty.
-import { type Address, type Cidr, formatPrefix, sortedAddresses } from "../../model/ip.ts";
+import { formatDestination } from "../../model/destination.ts";
+import { type Address, type Cidr, sortedAddresses } from "../../model/ip.ts";
 import { LEAK_TABLE, LED_MARK } from "../../model/owner.ts";
 import type { Settings } from "../../model/settings.ts";
 import type { Held } from "../../model/snapshot.ts";
@@ -46,7 +47,7 @@ export function leakGuard(settings: Settings, held: readonly Held[]): string {
  */
 function passing({ clusterNetworks, serviceNetworks, exemptNetworks }: Settings): readonly string[] {
   const lines = (networks: readonly Cidr[], way: "saddr" | "daddr", verdict: string) =>
-    [...new Set(networks.filter(({ length }) => length > 0).map(networkText))].map(
+    [...new Set(networks.filter(({ length }) => length > 0).map(formatDestination))].map(
       (network) => `${network.includes(":") ? "ip6" : "ip"} ${way} ${network} ${verdict}`,
     );
   return [
@@ -57,11 +58,6 @@ function passing({ clusterNetworks, serviceNetworks, exemptNetworks }: Settings)
     ...lines(clusterNetworks, "saddr", "return"),
     "ct state established,related accept",
   ];
-}
-
-/** As nft prints it. */
-function networkText(network: Cidr): string {
-  return network.length === (network.family === 4 ? 32 : 128) ? network.network : formatPrefix(network);
 }
 
 function hex32(value: number): string {

@@ -2,9 +2,11 @@
 // than a block of marks holds (model/marks.ts) has a rule for each of its blocks.
 // The table follows the link's routes in main, or in its VRF's table (reference D.4 and D.10; the quirk of a snapshot that is
 // never followed is not repeated). Preferred sources are not in a Route at all: SNAT decides.
+
 import { type Route, type Rule, routeSlot, routeWords } from "../../../lib/netlink/pure.ts";
+import { parseDestination } from "../../model/destination.ts";
 import type { NetworkFacts } from "../../model/facts.ts";
-import { contains, parseCidr } from "../../model/ip.ts";
+import { contains } from "../../model/ip.ts";
 import { hex, type MarkLayout } from "../../model/marks.ts";
 import { BLACKHOLE_METRIC, ROUTE_PROTOCOL, RULE_PRIORITY } from "../../model/owner.ts";
 import type { Held } from "../../model/snapshot.ts";
@@ -71,18 +73,12 @@ function tableRoutes(
 
 /** A VRF may know the pods' networks as something else of its own; what pods send there is exempt, so only replies would go astray. */
 function isWithin({ destination }: Route, wider: readonly Route[]): boolean {
-  const inner = cidrOf(destination);
+  const inner = parseDestination(destination);
   if (inner === undefined) return false;
   return wider.some((route) => {
-    const outer = cidrOf(route.destination);
+    const outer = parseDestination(route.destination);
     return outer !== undefined && outer.length <= inner.length && contains(outer, inner.address);
   });
-}
-
-function cidrOf(destination: string) {
-  return parseCidr(
-    destination.includes("/") ? destination : `${destination}/${destination.includes(":") ? 128 : 32}`,
-  );
 }
 
 /**

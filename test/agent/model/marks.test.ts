@@ -1,4 +1,5 @@
 // Marks: how a mask is cut, who keeps which mark, and that no two egress IPs ever share one.
+
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -7,10 +8,10 @@ import {
   layoutOf,
   type MarkLayout,
   type MarkRequest,
-  markKey,
   type ProgrammedMark,
   programmedMarks,
 } from "../../../agent/model/marks.ts";
+import { onLink } from "../../../agent/model/on-link.ts";
 import { parseSave } from "../../../lib/node-iptables/pure.ts";
 
 function layout(mask: number): MarkLayout {
@@ -162,9 +163,9 @@ describe("allocateMarks", () => {
   it("leaves without a mark what there is no room for, and keeps giving the others theirs", () => {
     const small = layout(0x1f000000);
     const many = Array.from({ length: 30 }, (_, n) => request(`172.18.0.${50 + n}`));
-    expect(Object.keys(given([], many, small))).toEqual(many.slice(0, 28).map(markKey));
+    expect(Object.keys(given([], many, small))).toEqual(many.slice(0, 28).map(onLink));
     const links = Array.from({ length: 9 }, (_, n) => request(`10.0.${n}.50`, `eth${n}`));
-    expect(Object.keys(given([], links, small))).toEqual(links.slice(0, 7).map(markKey));
+    expect(Object.keys(given([], links, small))).toEqual(links.slice(0, 7).map(onLink));
   });
 
   it("has room by default for ten links with fifty egress IPs each, and for fifteen with 128", () => {
@@ -188,10 +189,10 @@ describe("allocateMarks", () => {
     const first = allocateMarks(usual, [], [...many, other]);
     expect(first.byLink.get("eth1")).toEqual([0x10000000, 0x30000000]);
     expect(first.byLink.get("eth0")).toEqual([0x20000000]);
-    expect(hex(first.byAddress.get(markKey(many[129] as MarkRequest)) ?? 0)).toBe("0x30100000");
+    expect(hex(first.byAddress.get(onLink(many[129] as MarkRequest)) ?? 0)).toBe("0x30100000");
     const rules = [...many, other].map((entry) => ({
       ...entry,
-      mark: first.byAddress.get(markKey(entry)) ?? 0,
+      mark: first.byAddress.get(onLink(entry)) ?? 0,
       mask: usual.mask,
     }));
     expect(allocateMarks(usual, rules, [...many, other]).byAddress).toEqual(first.byAddress);
@@ -228,7 +229,7 @@ describe("allocateMarks", () => {
         links: [{ link: "eth0", bits: 0x30000000 }],
         entries,
       });
-      return wanted.map((entry) => hex(byAddress.get(markKey(entry)) ?? 0));
+      return wanted.map((entry) => hex(byAddress.get(onLink(entry)) ?? 0));
     };
 
     it.each<[string, Readonly<Record<string, readonly string[]>>, readonly string[]]>([
@@ -266,7 +267,7 @@ describe("allocateMarks", () => {
   const anyRequest = fc
     .tuple(fc.nat({ max: 20 }), fc.constantFrom(...links), fc.boolean())
     .map(([n, link, six]) => request(six ? `fd00::${n}` : `10.0.0.${n}`, link));
-  const requests = fc.uniqueArray(anyRequest, { selector: markKey, maxLength: 20 });
+  const requests = fc.uniqueArray(anyRequest, { selector: onLink, maxLength: 20 });
   const anyMask = fc.constantFrom(0x7ff00000, 0xfff00000, 0x1ff00000, 0xf8000000);
   const anyProgrammed = fc
     .tuple(anyRequest, fc.nat({ max: 0xffffffff }), anyMask, fc.boolean())
@@ -279,7 +280,7 @@ describe("allocateMarks", () => {
         const { byAddress, byLink } = allocateMarks(of, have, wanted);
         const seen = new Set<string>();
         for (const entry of wanted) {
-          const mark = byAddress.get(markKey(entry));
+          const mark = byAddress.get(onLink(entry));
           if (mark === undefined) continue;
           expect((mark & ~mask) >>> 0).toBe(0);
           expect(byLink.get(entry.link)).toContain((mark & of.linkMask) >>> 0);
@@ -304,12 +305,12 @@ describe("allocateMarks", () => {
           const of = layout(mask);
           const first = allocateMarks(of, have, wanted).byAddress;
           const rules = wanted.flatMap((entry) => {
-            const mark = first.get(markKey(entry));
+            const mark = first.get(onLink(entry));
             return mark === undefined ? [] : [{ ...entry, mark, mask }];
           });
           const at = wanted.length === 0 ? 0 : turn % wanted.length;
           const turned = [...wanted.slice(at), ...wanted.slice(0, at)].filter((entry) =>
-            first.has(markKey(entry)),
+            first.has(onLink(entry)),
           );
           const second = allocateMarks(of, rules, turned).byAddress;
           expect(second).toEqual(first);
