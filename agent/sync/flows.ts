@@ -2,7 +2,8 @@
 // Retired between the set entries and the SNAT rules: no new flow gets the mark any more, and the rule that still carries
 // it keeps it from being given to another egress IP until its flows are gone.
 import { printDelete } from "../../lib/conntrack/pure.ts";
-import { layoutOf, programmedMarks } from "../model/marks.ts";
+import { layoutOf } from "../model/marks.ts";
+import { programmedMarks } from "../model/marks-found.ts";
 import { servedSet } from "../model/owner.ts";
 import { getFrom } from "../model/shards.ts";
 import type { Mark } from "../plan/plan.ts";

@@ -1,6 +1,7 @@
 // What differs between the pods in the sets and the pods that should be: asked by three backends, worked out once. Pure.
 import type { HostFacts } from "../model/facts.ts";
-import { markEntry, programmedMarks } from "../model/marks.ts";
+import { markEntry } from "../model/marks.ts";
+import { programmedMarks } from "../model/marks-found.ts";
 import { byCodeUnit } from "../model/names.ts";
 import { MARK_CHAIN } from "../model/owner.ts";
 import { compareShards, type Shards } from "../model/shards.ts";

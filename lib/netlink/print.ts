@@ -1,5 +1,5 @@
 // Values to the words `ip` takes. Pure. Destinations are always written with their prefix, so one batch serves both families.
-import type { Route, Rule } from "./parse.ts";
+import type { Route, Rule } from "./types.ts";
 
 /** `0.0.0.0/0 via 10.10.10.1 dev eth1 table 1005 metric 100 proto 233`; also the identity of a route's content. */
 export function routeWords(route: Route): string {

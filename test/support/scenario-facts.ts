@@ -2,7 +2,8 @@
 // What it leaves out: empty built-in chains, which listing alone may make, and sizes that the kernel chooses.
 
 import type { HostFacts } from "../../agent/model/facts.ts";
-import { layoutOf, programmedMarks } from "../../agent/model/marks.ts";
+import { layoutOf } from "../../agent/model/marks.ts";
+import { programmedMarks } from "../../agent/model/marks-found.ts";
 import { byCodeUnit } from "../../agent/model/names.ts";
 import { GUARD_CHAIN, SNAT_CHAIN } from "../../agent/model/owner.ts";
 import { entriesOf } from "../../agent/model/shards.ts";

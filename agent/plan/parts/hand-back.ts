@@ -2,7 +2,7 @@
 // addresses, open connections and routes that it goes on with. In: facts. Out: what differs from wanting nothing. Pure.
 
 import type { HostFacts } from "../../model/facts.ts";
-import { programmedMarks } from "../../model/marks.ts";
+import { programmedMarks } from "../../model/marks-found.ts";
 import { onLink } from "../../model/on-link.ts";
 import { routesToLeave, translationsOf } from "../../model/reference.ts";
 import { nothing, type Plan } from "../plan.ts";

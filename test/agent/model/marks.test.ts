@@ -9,8 +9,8 @@ import {
   type MarkLayout,
   type MarkRequest,
   type ProgrammedMark,
-  programmedMarks,
 } from "../../../agent/model/marks.ts";
+import { programmedMarks } from "../../../agent/model/marks-found.ts";
 import { onLink } from "../../../agent/model/on-link.ts";
 import { parseSave } from "../../../lib/node-iptables/pure.ts";
 

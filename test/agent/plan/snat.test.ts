@@ -1,7 +1,8 @@
 // The chains of SNAT rules: what a packet of each mark passes before its own rule, however many there are, and that growing
 // and shrinking over the limit of one chain never gives anybody another address.
 import { describe, expect, it } from "vitest";
-import { layoutOf, type MarkLayout, programmedMarks } from "../../../agent/model/marks.ts";
+import { layoutOf, type MarkLayout } from "../../../agent/model/marks.ts";
+import { programmedMarks } from "../../../agent/model/marks-found.ts";
 import { isOurChain } from "../../../agent/model/owner.ts";
 import type { Held } from "../../../agent/model/snapshot.ts";
 import { snatRules } from "../../../agent/plan/parts/snat.ts";
