@@ -6,14 +6,14 @@ import { garp, linkLocalFromMac, unsolicitedNa } from "../../lib/frames/pure.ts"
 import { Lab } from "../lab/lab.ts";
 import { families, type NodeName, nodes } from "../lab/topology.ts";
 import { Home } from "../support/agent.ts";
-import { egressIP, Manifests } from "../support/agent-manifests.ts";
+import { Manifests } from "../support/agent-manifests.ts";
 import { canRunKernelTests } from "../support/privileged.ts";
+import { assignProd, egress, secondLink } from "../support/second-network.ts";
 import { until } from "../support/until.ts";
 
 const prefix = `eip${process.pid}`;
 const reason = canRunKernelTests();
 
-const egress = { 4: "10.10.10.50", 6: "fd00:10:10::50" } as const;
 const macOfNobody = "02:00:00:00:00:99";
 
 describe.skipIf(reason !== undefined)(
@@ -25,11 +25,7 @@ describe.skipIf(reason !== undefined)(
     const macs = { node1: "", node2: "" };
     beforeAll(async () => {
       lab = await Lab.up({ prefix });
-      for (const node of ["node1", "node2"] as const) {
-        const { stdout } = await run("ip", ["-n", lab.namespace(node), "-json", "link", "show", "eth1"]);
-        const [{ address }] = JSON.parse(stdout) as [{ address: string }];
-        macs[node] = address;
-      }
+      for (const node of ["node1", "node2"] as const) macs[node] = (await secondLink(lab, node)).mac;
     });
     beforeEach(async () => {
       homes = { node1: await Home.of(lab, "node1"), node2: await Home.of(lab, "node2") };
@@ -48,10 +44,7 @@ describe.skipIf(reason !== undefined)(
       await lab?.down();
     });
 
-    const assignTo = (node: NodeName) =>
-      manifests.write("egressips.yaml", [
-        egressIP("prod", { addresses: [egress[4], egress[6]], app: "web", node }),
-      ]);
+    const assignTo = (node: NodeName) => assignProd(manifests, node);
 
     /** sec believes that somebody who is not there has the egress IP. */
     const forget = async () => {

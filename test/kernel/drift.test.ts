@@ -1,5 +1,6 @@
 // What somebody else changes on a node is put right as soon as the kernel tells of it: the slow tick is an hour away here.
 // In: one change at a time. Out: the same dump as before it.
+
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -9,6 +10,7 @@ import { families, nodes } from "../lab/topology.ts";
 import { type Agent, Home } from "../support/agent.ts";
 import { unordered } from "../support/agent-dump.ts";
 import { egressIP, Manifests } from "../support/agent-manifests.ts";
+import { isAsBefore } from "../support/as-before.ts";
 import { canRunKernelTests } from "../support/privileged.ts";
 import { until } from "../support/until.ts";
 
@@ -56,9 +58,7 @@ describe.skipIf(reason !== undefined)(`drift${reason === undefined ? "" : ` (not
   };
 
   async function heals(): Promise<void> {
-    const same = async () => unordered(await lab.dump("node1")) === unordered(before);
-    await until(same, "the node is as it was", 10_000).catch(() => undefined);
-    expect(unordered(await lab.dump("node1"))).toBe(unordered(before));
+    await isAsBefore(lab, "node1", before);
   }
 
   it.each([

@@ -9,12 +9,12 @@ import { families, type NodeName } from "../lab/topology.ts";
 import { type Agent, Home } from "../support/agent.ts";
 import { egressIP, Manifests } from "../support/agent-manifests.ts";
 import { canRunKernelTests } from "../support/privileged.ts";
+import { assignProd, egress, secondLink } from "../support/second-network.ts";
 import { until } from "../support/until.ts";
 
 const prefix = `eid${process.pid}`;
 const reason = canRunKernelTests();
 
-const egress = { 4: "10.10.10.50", 6: "fd00:10:10::50" } as const;
 const macOfNobody = "02:00:00:00:00:99";
 /** Frames of a series, each sent by a process of its own. */
 const SERIES = 6;
@@ -30,9 +30,8 @@ describe.skipIf(reason !== undefined)(
     beforeAll(async () => {
       lab = await Lab.up({ prefix });
       for (const node of ["node1", "node2"] as const) {
-        const { stdout } = await run("ip", ["-n", lab.namespace(node), "-json", "link", "show", "eth1"]);
-        const [{ address, ifindex }] = JSON.parse(stdout) as [{ address: string; ifindex: number }];
-        macs[node] = address;
+        const { mac, ifindex } = await secondLink(lab, node);
+        macs[node] = mac;
         index = ifindex;
       }
     });
@@ -53,10 +52,7 @@ describe.skipIf(reason !== undefined)(
       await lab?.down();
     });
 
-    const assignTo = (node: NodeName) =>
-      manifests.write("egressips.yaml", [
-        egressIP("prod", { addresses: [egress[4], egress[6]], app: "web", node }),
-      ]);
+    const assignTo = (node: NodeName) => assignProd(manifests, node);
     const stranger = (...lines: readonly string[]) =>
       run("ip", ["-n", lab.namespace("node2"), "-batch", "-"], { input: `${lines.join("\n")}\n` });
     /** Without a word: only who asks will know. */

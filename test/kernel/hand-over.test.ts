@@ -8,15 +8,15 @@ import { run } from "../../lib/exec/index.ts";
 import { Lab } from "../lab/lab.ts";
 import { families, type NodeName } from "../lab/topology.ts";
 import { type Agent, Home } from "../support/agent.ts";
-import { egressIP, Manifests } from "../support/agent-manifests.ts";
+import { Manifests } from "../support/agent-manifests.ts";
 import { type Claims, watchClaims } from "../support/claims.ts";
 import { canRunKernelTests } from "../support/privileged.ts";
+import { assignProd, egress, secondLink } from "../support/second-network.ts";
 import { until } from "../support/until.ts";
 
 const prefix = `eip${process.pid}`;
 const reason = canRunKernelTests();
 
-const egress = { 4: "10.10.10.50", 6: "fd00:10:10::50" } as const;
 const onLink = { 4: `${egress[4]}/32`, 6: `${egress[6]}/128` } as const;
 
 /** Also a machine with other work has the neighbours know by then. */
@@ -33,11 +33,7 @@ describe.skipIf(reason !== undefined)(
     const macs = { node1: "", node2: "" };
     beforeAll(async () => {
       lab = await Lab.up({ prefix });
-      for (const node of ["node1", "node2"] as const) {
-        const { stdout } = await run("ip", ["-n", lab.namespace(node), "-json", "link", "show", "eth1"]);
-        const [{ address }] = JSON.parse(stdout) as [{ address: string }];
-        macs[node] = address;
-      }
+      for (const node of ["node1", "node2"] as const) macs[node] = (await secondLink(lab, node)).mac;
     });
     beforeEach(async () => {
       homes = { node1: await Home.of(lab, "node1"), node2: await Home.of(lab, "node2") };
@@ -57,14 +53,7 @@ describe.skipIf(reason !== undefined)(
     });
 
     /** Both agents watch the same folder. */
-    const assignTo = (node: NodeName | undefined) =>
-      manifests.write("egressips.yaml", [
-        egressIP("prod", {
-          addresses: [egress[4], egress[6]],
-          app: "web",
-          node: node ?? "node3",
-        }),
-      ]);
+    const assignTo = (node: NodeName | undefined) => assignProd(manifests, node);
     const other = (node: NodeName): NodeName => (node === "node1" ? "node2" : "node1");
 
     /** sec has an entry for the addresses, of which it is not sure. */

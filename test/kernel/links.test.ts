@@ -1,5 +1,6 @@
 // Which link gives an egress IP is asked again whenever links, addresses or prefixes change, while the agent runs: what was on
 // the old link goes, what the new one needs comes, and no packet leaves with a wrong source in between (known-faults BL-48).
+
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { run } from "../../lib/exec/index.ts";
 import { Lab } from "../lab/lab.ts";
@@ -8,6 +9,7 @@ import { type Family, families, nodes } from "../lab/topology.ts";
 import { type Agent, Home } from "../support/agent.ts";
 import { unordered } from "../support/agent-dump.ts";
 import { Manifests } from "../support/agent-manifests.ts";
+import { isAsBefore } from "../support/as-before.ts";
 import { canMakeLinks, canRunKernelTests, type LinkKind } from "../support/privileged.ts";
 import { until } from "../support/until.ts";
 
@@ -67,11 +69,7 @@ describe.skipIf(reason !== undefined)(
       await Promise.all([home?.remove(), manifests?.remove()]);
     });
 
-    const heals = async () => {
-      const same = async () => unordered(await lab.dump("node1")) === unordered(before);
-      await until(same, "the node is as it was", 10_000).catch(() => undefined);
-      expect(unordered(await lab.dump("node1"))).toBe(unordered(before));
-    };
+    const heals = () => isAsBefore(lab, "node1", before);
 
     /** Where the node has the egress IPs of a1, what of ours names which link, and what a1's packets are seen with. */
     async function isOn(link: string, number: number): Promise<void> {

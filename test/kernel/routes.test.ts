@@ -6,8 +6,8 @@ import { Lab } from "../lab/lab.ts";
 import type { Sender } from "../lab/sender.ts";
 import { type Family, families, nodes, type PodName, podNetworks } from "../lab/topology.ts";
 import { type Agent, Home } from "../support/agent.ts";
-import { unordered } from "../support/agent-dump.ts";
 import { egressIP, Manifests } from "../support/agent-manifests.ts";
+import { isAsBefore } from "../support/as-before.ts";
 import { canRunKernelTests } from "../support/privileged.ts";
 import { until } from "../support/until.ts";
 
@@ -40,11 +40,7 @@ describe.skipIf(reason !== undefined)(
     };
     const oneByOne = (family: Family, line: string) =>
       run("ip", ["-n", lab.namespace("node1"), `-${family}`, ...line.split(" ")]);
-    const heals = async () => {
-      const same = async () => unordered(await lab.dump("node1")) === unordered(before);
-      await until(same, "the node is as it was", 10_000).catch(() => undefined);
-      expect(unordered(await lab.dump("node1"))).toBe(unordered(before));
-    };
+    const heals = () => isAsBefore(lab, "node1", before);
 
     beforeAll(async () => {
       lab = await Lab.up({ prefix });
