@@ -1,9 +1,11 @@
 // Makes a lab: namespaces, links, addresses, strangers' rules, servers. Refuses to when there is one of that
 // prefix. Options in; effects on the kernel out, all of them inside the new namespaces.
+
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { run } from "../../lib/exec/index.ts";
+import { allEnded } from "../support/all-ended.ts";
 import { namespacesOf } from "./down.ts";
 import { fabricRules, fabricRuleset } from "./fabric.ts";
 import { strangers } from "./strangers.ts";
@@ -41,15 +43,15 @@ export async function claim(prefix: string): Promise<void> {
 /** Fills the claimed namespaces. What was made before a failure stays, for `takeDown`. */
 export async function build(prefix: string, options: LabOptions): Promise<void> {
   const namespace = (place: Place) => namespaceOf(prefix, place);
-  await Promise.all(places.map((place) => setSysctls(namespace(place), sysctls(place, options))));
+  await allEnded(places.map((place) => setSysctls(namespace(place), sysctls(place, options))));
   for (const [place, lines] of links(namespace)) await ipBatch(["-n", namespace(place)], lines);
-  await Promise.all([
+  await allEnded([
     ...places.map((place) => ipBatch(["-n", namespace(place)], batch(place))),
     ...nodeNames.map((node) => addStrangers(node, namespace(node), options.backend)),
     ...families.map((family) => ipBatch(["-n", namespace("fabric"), `-${family}`], fabricRules(family))),
     inside(namespace("fabric"), "nft", ["-f", "-"], fabricRuleset()),
   ]);
-  await Promise.all([
+  await allEnded([
     ...servers().map((server) => startServer(namespace(server.place), server)),
     ...places.map((place) => untilLinksAreUp(namespace(place))),
   ]);

@@ -1,10 +1,12 @@
 // What makes one node: Open vSwitch with everything in its database, then the kernel of the node and of its pods, then
 // ovn-controller and the flows of br-ex. A plan in; effects inside of the node's and its pods' namespaces out.
+
 import { mkdir } from "node:fs/promises";
 import { run } from "../../lib/exec/index.ts";
 import { serverPort } from "../lab/topology.ts";
 import { inside, ipBatch, setSysctls, startServer } from "../lab/up.ts";
 import { sysctlsWith } from "../lab/wiring.ts";
+import { allEnded } from "../support/all-ended.ts";
 import {
   bridgeFlows,
   markFlows,
@@ -42,7 +44,7 @@ export async function startSwitch(plan: LabPlan, node: OvnNode, wires: Promise<u
   await wires;
   await inside(namespace, "nft", ["-f", "-"], uplinkRuleset);
   await daemonOf(plan, node, "vswitchd").start();
-  await Promise.all([
+  await allEnded([
     tool(plan, node, "ovs-ofctl", ["replace-flows", "br-mp0", "-"], markFlows),
     inside(namespace, "nft", ["-f", "-"], markRuleset),
     ...plan.families.map((family) =>
@@ -65,7 +67,7 @@ async function setUpNode(plan: LabPlan, node: OvnNode, pods: readonly OvnPod[]):
   await setSysctls(namespace, [["net.ipv4.conf.ovn-k8s-mp0.rp_filter", 2]]);
   const { "br-ex": primary, eth1, "ovn-k8s-mp0": mp0 } = ovnNodePlans[node];
   const addresses = plan.families.flatMap((family) => [primary[family], eth1[family], mp0[family]]);
-  await Promise.all([
+  await allEnded([
     startServer(namespace, { name: node, ports: [serverPort], addresses }),
     ...pods.map((pod) => setUpPod(plan, pod, servingPods.includes(pod.name))),
   ]);

@@ -1,5 +1,6 @@
 // Makes an OVN lab: namespaces, wires, databases with everything that is to be in them, and then the daemons that read them,
 // so that none of them finds a half. A plan in; effects inside of the new namespaces and the lab's folder out.
+
 import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { run } from "../../lib/exec/index.ts";
@@ -14,6 +15,7 @@ import {
   serverPortNumber,
   sysctlsWith,
 } from "../lab/wiring.ts";
+import { allEnded } from "../support/all-ended.ts";
 import { namespacesOf } from "./down.ts";
 import { northbound, southbound } from "./northbound.ts";
 import { daemonOf, fileOf, folderOf, type LabPlan, placeOfZone, savePlan } from "./plan.ts";
@@ -46,7 +48,7 @@ export async function build(plan: LabPlan): Promise<void> {
     placesOf(plan).map((place) => `netns add ${namespace(place)}`),
   );
   const isNode = (place: string) => (plan.nodes as readonly string[]).includes(place);
-  await Promise.all(
+  await allEnded(
     placesOf(plan).map((place) =>
       setSysctls(
         namespace(place),
@@ -56,14 +58,14 @@ export async function build(plan: LabPlan): Promise<void> {
     ),
   );
   const zones = new Map(zonesOf(plan).map((zone) => [zone, startZone(plan, zone)]));
-  const wires = Promise.all(outsideNames.map((place) => wire(plan, place)));
+  const wires = allEnded(outsideNames.map((place) => wire(plan, place)));
   const starting = plan.nodes.map(async (node) => {
     await startSwitch(plan, node, wires);
     await zones.get([...zones.keys()].find(({ nodes }) => nodes.includes(node)) as Zone);
     await startOvn(plan, node);
   });
-  await Promise.all([...starting, ...zones.values(), wires]);
-  await Promise.all(zonesOf(plan).map((zone) => settle(plan, zone)));
+  await allEnded([...starting, ...zones.values(), wires]);
+  await allEnded(zonesOf(plan).map((zone) => settle(plan, zone)));
 }
 
 async function wire(plan: LabPlan, place: OutsideName): Promise<void> {
@@ -92,7 +94,7 @@ async function startZone(plan: LabPlan, zone: Zone): Promise<void> {
   if (node === undefined) return;
   const place = placeOfZone(zone);
   await mkdir(fileOf(plan, place, ""), { recursive: true });
-  await Promise.all([
+  await allEnded([
     startDatabase(plan, node, place, "nb", plan.ovn.nbSchema).then(() =>
       transact(plan, node, "nb", northbound(plan, zone, plan.pods)),
     ),
@@ -119,7 +121,7 @@ async function settle(plan: LabPlan, zone: Zone): Promise<void> {
  */
 async function learnNeighbours(plan: LabPlan, zone: Zone, node: OvnNode): Promise<void> {
   const outsideMac = mac(segmentOf.ext, serverPortNumber, "far");
-  const words = await Promise.all(
+  const words = await allEnded(
     zone.nodes.map(async (name) => {
       const columns = [
         "--bare",
