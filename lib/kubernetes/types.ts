@@ -1,0 +1,76 @@
+// What the client of a Kubernetes API server gives and is given. Pure types.
+// A Cluster is one pool of connections with one identity; a Reflection is a kept-current copy of one kind of object.
+
+/** A kind of object as the API addresses it: group "" is the core group. */
+export interface Resource {
+  readonly group: string;
+  readonly version: string;
+  readonly plural: string;
+}
+
+export interface RequestOptions {
+  readonly query?: Readonly<Record<string, string>>;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** Of the body; `application/json` where left out. Says which patch it is. */
+  readonly contentType?: string;
+  readonly signal?: AbortSignal;
+}
+
+export interface Cluster {
+  /** Where it is asked: `https://host:port`. */
+  readonly server: string;
+  /**
+   * One request, one parsed JSON answer. Throws StatusError when the server says no (its code, reason, Retry-After),
+   * UnreachableError when there was no answer at all or none in time. Never tries twice: who asks knows what may be repeated.
+   */
+  request(method: string, path: string, options?: RequestOptions): Promise<unknown>;
+  /** Lists and watches until closed. Never throws; how it is going stands in `state`. */
+  reflect<T>(parts: ReflectionParts<T>): Reflection<T>;
+  close(): Promise<void>;
+}
+
+export interface ReflectionParts<T> {
+  readonly resource: Resource;
+  readonly namespace?: string;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+  /** Cuts an object down as its line arrives; undefined leaves it out. Its throwing leaves the object out and is counted. */
+  project(raw: Readonly<Record<string, unknown>>): T | undefined;
+  /** An object or the state is another. Comes in bursts; nothing is read from here. */
+  onChange(): void;
+}
+
+export interface Reflection<T> {
+  /** By `namespace/name`, or `name` where the kind has no namespaces. One live map; objects that did not change stay the same. */
+  readonly objects: ReadonlyMap<string, T>;
+  readonly state: ReflectionState;
+  /** Keys added, changed, replaced or removed since the last call; sorted. */
+  takeChanged(): readonly string[];
+  close(): void;
+}
+
+export interface ReflectionState {
+  /** Listed completely at least once since it was opened; stays so while the server is away. */
+  readonly synced: boolean;
+  /** The server does not know this kind (404): its CRD is not there, or not yet. Counts as an answer, and as empty. */
+  readonly absent: boolean;
+  /** What is wrong now; undefined while it is listing or watching well. */
+  readonly failure: Error | undefined;
+  /** Of performance.now(), when a byte last came; undefined before the first one. */
+  readonly lastContact: number | undefined;
+  readonly counts: ReflectionCounts;
+}
+
+/** Since it was opened. */
+export interface ReflectionCounts {
+  readonly lists: number;
+  readonly watches: number;
+  readonly events: number;
+  /** 410: what happened meanwhile was not told, and is known from the new list only. */
+  readonly gaps: number;
+  /** Objects of the same name with another UID. */
+  readonly replaced: number;
+  /** Lines or objects that could not be read. */
+  readonly unread: number;
+}
