@@ -170,6 +170,25 @@ describe.skipIf(why !== undefined)(
       expect(left.filter(({ mark }) => (mark & MASK) !== 0x300000)).toEqual([]);
     });
 
+    it("deletes all although flows end while it is at it", async () => {
+      const many = `use Socket; socket(my $s, PF_INET, SOCK_DGRAM, 0);
+        send($s, "x", 0, sockaddr_in($_, inet_aton("127.0.0.1"))) for 10000 .. 29999;`;
+      await inside("perl", ["-e", many]);
+      const failed: unknown[] = [];
+      const counting: Run = (...call) =>
+        inside(...call).catch((error: unknown) => {
+          failed.push(error);
+          throw error;
+        });
+      // Each of them meets flows that another one has just deleted.
+      const several = Array.from({ length: 4 }, () =>
+        createConntrack(counting).deleteBySource(4, "127.0.0.1"),
+      );
+      await Promise.all(several);
+      expect(await portsLeft(4)).toEqual(["127.0.0.1", "127.0.0.2"].flatMap((to) => all(to, [OTHER_ZONE])));
+      expect(String(failed[0])).toContain("such conntrack doesn't exist");
+    });
+
     it("fails where nothing could be deleted, which is not the answer 0", async () => {
       const unprivileged: Run = (command, args, options) =>
         inside("setpriv", ["--reuid", "65534", "--clear-groups", command, ...args], options);
