@@ -133,6 +133,16 @@ describe("the tree", () => {
     ).toEqual([]);
   });
 
+  it("speaks to API servers only in lib/kubernetes", () => {
+    const speaks = /^(undici|@kubernetes\/client-node)(\/|$)/;
+    expect(
+      offences(
+        [...agent, ...lib],
+        (wanted, file) => speaks.test(wanted) && !file.startsWith("lib/kubernetes/"),
+      ),
+    ).toEqual([]);
+  });
+
   it("lets lib folders see of each other only what is exported for it", () => {
     const inside = (wanted: string, file: string) => {
       const [, , folder] = /^(lib\/([^/]+))\//.exec(wanted) ?? [];

@@ -22,7 +22,8 @@ export interface Cluster {
   readonly server: string;
   /**
    * One request, one parsed JSON answer. Throws StatusError when the server says no (its code, reason, Retry-After),
-   * UnreachableError when there was no answer at all or none in time. Never tries twice: who asks knows what may be repeated.
+   * UnreachableError when there was no answer at all or none in time, ParseError for one that is no JSON, and the signal's
+   * reason where that ended it. Never tries twice: who asks knows what may be repeated.
    */
   request(method: string, path: string, options?: RequestOptions): Promise<unknown>;
   /** Lists and watches until closed. Never throws; how it is going stands in `state`. */
@@ -73,4 +74,20 @@ export interface ReflectionCounts {
   readonly replaced: number;
   /** Lines or objects that could not be read. */
   readonly unread: number;
+}
+
+export interface OpenOptions {
+  /** Path; where left out $KUBECONFIG, ~/.kube/config, or the service account of the pod we are in. */
+  readonly kubeconfig?: string;
+  /** Of the kubeconfig; its current one where left out. */
+  readonly context?: string;
+  /** Asked instead of the configured server: `https://host:port`. Its certificate has to be for that host. */
+  readonly server?: string;
+  readonly userAgent?: string;
+  /** At most so many connections. 16. */
+  readonly connections?: number;
+  /** Milliseconds for the first byte of an answer, and for the whole answer of `request`. 30 000. */
+  readonly timeoutMs?: number;
+  /** For tests: before the path of the service account. */
+  readonly root?: string;
 }

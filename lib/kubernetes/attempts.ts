@@ -1,0 +1,127 @@
+// The two questions that a reflection asks: for a list, in pages, and for a watch. In: where, and what takes what comes. Out:
+// what it came to, and thrown what kept it from that.
+import { ParseError, UnreachableError } from "./errors.ts";
+import { type Event, isBefore, readEvent, readItem, resourceVersionOf } from "./events.ts";
+import { createItemSplitter } from "./items.ts";
+import { createLineSplitter } from "./lines.ts";
+import { type Reading, readInSlices } from "./reading.ts";
+import { statusError } from "./status.ts";
+import type { Gathering, Store } from "./store.ts";
+import type { Transport } from "./transport.ts";
+
+export interface Attempt extends Reading {
+  readonly transport: Transport;
+  readonly path: string;
+  /** Selectors. */
+  readonly query: Readonly<Record<string, string>>;
+}
+
+/** etcd keeps a value below 1.5 MiB, as protobuf; JSON of it is larger. */
+const LIMIT_BYTES = 32 * 1024 * 1024;
+const PAGE = "500";
+
+/** Gathers everything and returns its resourceVersion; nothing is committed. Throws for anything that is not a whole list. */
+export async function list(attempt: Attempt, gathering: Gathering, paged: boolean): Promise<string> {
+  const { transport, path, query, abort } = attempt;
+  let resourceVersion: string | undefined;
+  let next = "";
+  do {
+    const page = { ...(paged ? { limit: PAGE } : {}), ...(next === "" ? {} : { continue: next }) };
+    const answer = await transport.open("GET", path, {
+      query: { ...query, ...page },
+      signal: abort.signal,
+    });
+    const items = createItemSplitter(LIMIT_BYTES);
+    await readInSlices(answer, items.push, (text) => gathering.put(readItem(text)), attempt);
+    const around = items.end();
+    if (typeof around["kind"] !== "string" || !around["kind"].endsWith("List") || !("items" in around))
+      throw new ParseError(`${answer.asked}: the answer is no list`);
+    const version = resourceVersionOf(around);
+    if (resourceVersion !== undefined && version !== resourceVersion)
+      throw new ParseError(`${answer.asked}: pages of different lists, ${resourceVersion} and ${version}`);
+    resourceVersion = version;
+    const { continue: more } = around["metadata"] as { continue?: unknown };
+    next = typeof more === "string" ? more : "";
+  } while (next !== "");
+  return resourceVersion;
+}
+
+/**
+ * Whether the server is behind what was seen: its store was restored from a copy. A watch from a version that is yet to come
+ * is taken by servers, and then silent for as long. Asked without selectors, for which it would have to search.
+ */
+export async function isBehind(
+  { transport, path, abort }: Attempt,
+  resourceVersion: string,
+): Promise<boolean> {
+  const answer = await transport.open("GET", path, { query: { limit: "1" }, signal: abort.signal });
+  const around: unknown = JSON.parse(await answer.body.text());
+  return isBefore(resourceVersionOf(around as Readonly<Record<string, unknown>>), resourceVersion);
+}
+
+/** Of a watch that runs: what it has come to. */
+export interface Position {
+  resourceVersion: string | undefined;
+}
+
+export interface WatchParts {
+  /** After which the server ends it. */
+  readonly timeoutSeconds: number;
+  readonly gathering: Gathering | undefined;
+  /** The server took it. */
+  onOpen(): void;
+  onEvent(): void;
+  onListed(resourceVersion: string): void;
+}
+
+/**
+ * Follows a watch into the store until it ends; the position is moved along, so that it holds whatever is thrown. With
+ * `gathering` the watch begins with all objects, and `onListed` is called when they are there.
+ */
+export async function watch(
+  attempt: Attempt,
+  store: Pick<Store<unknown>, "put" | "remove">,
+  position: Position,
+  { timeoutSeconds, gathering, onOpen, onEvent, onListed }: WatchParts,
+): Promise<void> {
+  const { transport, path, query, abort, onContact } = attempt;
+  const answer = await transport.open("GET", path, {
+    query: {
+      ...query,
+      watch: "true",
+      allowWatchBookmarks: "true",
+      timeoutSeconds: String(timeoutSeconds),
+      ...(gathering === undefined
+        ? { resourceVersion: position.resourceVersion ?? "" }
+        : { sendInitialEvents: "true", resourceVersionMatch: "NotOlderThan" }),
+    },
+    signal: abort.signal,
+  });
+  onContact();
+  onOpen();
+  let into: Pick<Store<unknown>, "put" | "remove"> = gathering ?? store;
+  const take = (event: Event): void => {
+    onEvent();
+    switch (event.type) {
+      case "put":
+      case "delete":
+        into[event.type === "put" ? "put" : "remove"](event.item);
+        if (into === store) position.resourceVersion = event.item.version.resourceVersion;
+        return;
+      case "bookmark":
+        if (event.initialEventsEnd && into !== store) {
+          into = store;
+          position.resourceVersion = event.resourceVersion;
+          gathering?.commit();
+          onListed(event.resourceVersion);
+        } else if (into === store) position.resourceVersion = event.resourceVersion;
+        return;
+      case "error":
+        throw statusError(answer.asked, event.status);
+    }
+  };
+  const lines = createLineSplitter(LIMIT_BYTES);
+  await readInSlices(answer, lines.push, (line) => take(readEvent(line)), attempt);
+  if (lines.cut) throw new UnreachableError(`${answer.asked}: ended within a line`);
+  if (into !== store) throw new UnreachableError(`${answer.asked}: ended before all objects were sent`);
+}
