@@ -1,7 +1,8 @@
 import { defineConfig } from "vitest/config";
 
 // unit: pure code and text, in threads. kernel: real tools in network namespaces, one file at a time. ovn: the same with
-// OVN's daemons, after the others, which they would slow down.
+// OVN's daemons, after the others, which they would slow down. cluster: the same with a real kube-apiserver, last, because where there
+// is none yet it is built meanwhile.
 export default defineConfig({
   test: {
     projects: [
@@ -10,7 +11,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/**/*.test.ts"],
-          exclude: ["test/kernel/**", "test/lab/**", "test/ovn/**"],
+          exclude: ["test/kernel/**", "test/lab/**", "test/ovn/**", "test/cluster/**"],
           pool: "threads",
           // A deadline for what hangs, far above what a loaded machine needs.
           testTimeout: 60_000,
@@ -35,6 +36,19 @@ export default defineConfig({
           pool: "forks",
           fileParallelism: false,
           sequence: { groupOrder: 1 },
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "cluster",
+          include: ["test/cluster/**/*.test.ts"],
+          globalSetup: "test/cluster/set-up.ts",
+          pool: "forks",
+          fileParallelism: false,
+          sequence: { groupOrder: 2 },
           testTimeout: 120_000,
           hookTimeout: 120_000,
         },

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { Agent, fetch } from "undici";
 import { allEnded } from "../support/all-ended.ts";
 import { type KubePrograms, kubePrograms } from "../support/kube-programs.ts";
+import { until } from "../support/until.ts";
 import { etcdArguments, type Ports, serverArguments } from "./arguments.ts";
 import { Authority } from "./authority.ts";
 import { type AccountName, type AccountToken, tokenOf, writeKubeconfig } from "./identities.ts";
@@ -57,6 +58,11 @@ export class ApiServer {
     try {
       await api.#makeIdentities();
       await api.start();
+      // The server says that it is ready, and then makes these.
+      for (const name of ["default", "kube-system"]) {
+        const namespace = { apiVersion: "v1", kind: "Namespace", metadata: { name } };
+        await until(() => api.objects.isThere(namespace), `namespace ${name}`, 20_000);
+      }
     } catch (error) {
       await api.close();
       throw error;

@@ -23,6 +23,7 @@ missing_packages() {
   has conntrack || echo conntrack
   has tcpdump || echo tcpdump
   has ethtool || echo ethtool
+  has openssl || echo openssl
   has_perl || echo perl
 }
 
