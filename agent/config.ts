@@ -238,6 +238,7 @@ export function parseConfig(texts: Texts): Config {
       northboundOwner: matching("ovn-owner", /^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$/, "a name"),
       adopt: oneOf("adopt", "true", "false") === "true",
       snatPerPod: oneOf("disable-snat-multiple-gws", "true", "false") === "true",
+      draining: false,
     }),
     northbound: northboundConfig(text, path, bad),
     manifests: text("manifests"),

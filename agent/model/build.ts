@@ -2,6 +2,7 @@
 import { type AddressIndex, indexAddresses, NO_ADDRESSES } from "./address-index.ts";
 import { exemptFor } from "./exempt.ts";
 import type { HostFacts } from "./facts.ts";
+import { leavingProblems } from "./giving.ts";
 import { holdFor } from "./held.ts";
 import type { Address } from "./ip.ts";
 import { layoutOf, type Traces } from "./marks.ts";
@@ -97,6 +98,7 @@ export function createBuild(): Build {
       problems: Object.freeze([
         ...objects.problems,
         ...(nodes.has(settings.node) ? [] : [unknownNode(settings.node)]),
+        ...leavingProblems(settings, nodes),
         ...problems,
         ...contestedOf(index),
         ...neighboursOf(host.iptables, settings.markMask),

@@ -1,8 +1,9 @@
-// From assignments to what this node holds: refuses clashes, finds the link, gives the mark. Pure.
+// From assignments to what this node holds: nothing where it gives nothing; refuses clashes, finds the link, gives the mark. Pure.
 
 import type { Link } from "../../lib/netlink/pure.ts";
 import { isSingle } from "./destination.ts";
 import type { HostFacts, IntentRecord, NetworkFacts } from "./facts.ts";
+import { givingNothing } from "./giving.ts";
 import { candidatesOf, type Hosting, hostingOf } from "./hosting.ts";
 import { type Address, compareAddresses } from "./ip.ts";
 import { linkProblems, promotionProblem, switchedOff } from "./link-problems.ts";
@@ -61,6 +62,7 @@ export function holdFor(
   const links = new Map(network.links.map((link) => [link.name, link]));
   const ownerOfAddress = new Map<Address, EgressIP>();
   const nodeAddresses = addressesOfNodes(nodes, network, record);
+  const nothing = givingNothing(settings, nodes).get(settings.node);
   for (const egressIP of [...egressIPs].sort(inOrder)) {
     for (const { address, family, node: assigned } of egressIP.assignments) {
       if (assigned !== settings.node) continue;
@@ -68,7 +70,9 @@ export function holdFor(
       if (danger !== undefined) report(egressIP, address, danger);
       const owner = ownerOfAddress.get(address);
       const taken = nodeAddresses.get(address);
-      if (owner !== undefined) {
+      if (nothing !== undefined) {
+        refuse(egressIP, address, `${nothing}, so nothing is given here`);
+      } else if (owner !== undefined) {
         refuse(egressIP, address, `already given by EgressIP ${owner.name}, which is older`);
       } else if (taken !== undefined) {
         refuse(egressIP, address, `is an address of ${taken}; an egress IP must be an unused address`);

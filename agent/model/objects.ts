@@ -54,6 +54,10 @@ export interface Node {
   readonly podSubnets: readonly Cidr[];
   /** True when `primary` came from the cloud annotation: then nothing else can host (reference A.5 step 3). */
   readonly cloud: boolean;
+  /** Label `k8s.ovn.org/egress-assignable`, whatever its value: who assigns egress IPs by it chooses among the nodes that have it. */
+  readonly assignable: boolean;
+  /** By which sign of its object the node is being taken out, in words; empty where none says so. */
+  readonly leaving: string;
 }
 
 export interface Namespace {

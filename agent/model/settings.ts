@@ -25,4 +25,6 @@ export interface Settings {
   readonly adopt: boolean;
   /** The cluster gives each pod an SNAT row of its own on its gateway router (`--disable-snat-multiple-gws`). */
   readonly snatPerPod: boolean;
+  /** `egressip-agent drain` was asked of this process: it gives nothing until it ends. Never in flags or a file. */
+  readonly draining: boolean;
 }

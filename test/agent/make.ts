@@ -38,6 +38,7 @@ export const settings: Settings = Object.freeze({
   northboundOwner: "egressip-agent",
   adopt: false,
   snatPerPod: false,
+  draining: false,
 });
 
 type Made<T extends KubernetesObject> = Partial<Omit<T, "kind">>;
@@ -78,6 +79,8 @@ export function node(name: string, of: Made<Node> = {}): Node {
     transit: [],
     podSubnets: [],
     cloud: false,
+    assignable: false,
+    leaving: "",
     ...of,
   });
 }

@@ -10,12 +10,18 @@ export interface Meta {
   readonly namespace: string;
   readonly uid: unknown;
   readonly created: unknown;
+  /** deletionTimestamp. */
+  readonly deletion: unknown;
   readonly labels: unknown;
   readonly annotations: unknown;
 }
 
 export function metaOf(metadata: unknown, kind: KubernetesObject["kind"], report: Report): Meta | undefined {
-  const { name, namespace, uid, creationTimestamp, labels, annotations } = isObject(metadata) ? metadata : {};
+  const { name, namespace, uid, creationTimestamp, deletionTimestamp, labels, annotations } = isObject(
+    metadata,
+  )
+    ? metadata
+    : {};
   if (typeof name !== "string" || !(kind === "Namespace" ? isDnsLabel(name) : isSubdomain(name)))
     return refuse(report, "metadata.name", `${kind} must have a DNS name, not ${describe(name)}`);
   if (kind === "Pod" && !(typeof namespace === "string" && isDnsLabel(namespace)))
@@ -29,6 +35,7 @@ export function metaOf(metadata: unknown, kind: KubernetesObject["kind"], report
     namespace: kind === "Pod" ? String(namespace) : "",
     uid,
     created: creationTimestamp,
+    deletion: deletionTimestamp,
     labels,
     annotations,
   };

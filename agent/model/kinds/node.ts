@@ -1,4 +1,5 @@
 // Node, v1, with the annotations of reference A.3: the addresses it has, the network it calls primary.
+// Also whether it may be assigned egress IPs, and whether it is being taken out (README, "When a node leaves").
 // In: the raw object. Out: a Node; an annotation nobody can read is reported and as good as missing. Pure.
 import {
   type Address,
@@ -29,11 +30,26 @@ const zoneKey = "k8s.ovn.org/zone-name";
 const transitKey = "k8s.ovn.org/node-transit-switch-port-ifaddr";
 const subnetsKey = "k8s.ovn.org/node-subnets";
 const cloudKey = "cloud.network.openshift.io/egress-ipconfig";
+const assignableKey = "k8s.ovn.org/egress-assignable";
+const leavingKey = "egressip-agent.io/leaving";
+
+/**
+ * Taints of nodes that are gone for certain, or go within moments and do not come back. Not the ones that are taken back when it comes
+ * to nothing (karpenter.sh/disrupted, DeletionCandidateOfClusterAutoscaler), nor of nodes that only take no pods
+ * (unschedulable) or are not well (not-ready, unreachable): what moves egress IPs away from those is who assigns them.
+ */
+const LEAVING_TAINTS: readonly string[] = [
+  "node.kubernetes.io/out-of-service",
+  "node.cloudprovider.kubernetes.io/shutdown",
+  "ToBeDeletedByClusterAutoscaler",
+];
 
 export function decodeNode(raw: Raw, meta: Meta, report: Report): Node {
-  const { status } = raw;
+  const { spec, status } = raw;
   const annotations = objectAt(meta.annotations, "metadata.annotations", report);
+  const labels = objectAt(meta.labels, "metadata.labels", report);
   const { addresses } = objectAt(status, "status", report);
+  const { taints } = objectAt(spec, "spec", report);
   const cloud = annotations[cloudKey] !== undefined;
   const internal = internalAddressesAt(addresses, report);
   const hostCidrs = hostCidrsAt(annotations, report);
@@ -54,7 +70,23 @@ export function decodeNode(raw: Raw, meta: Meta, report: Report): Node {
     transit: transitAt(annotations, report),
     podSubnets: podSubnetsAt(annotations, report),
     cloud,
+    assignable: labels[assignableKey] !== undefined,
+    leaving: leavingAt(meta, labels, taints, report),
   };
+}
+
+function leavingAt({ deletion }: Meta, labels: Raw, taints: unknown, report: Report): string {
+  // There is no such moment before somebody has asked for the deletion, whenever it is said to be.
+  if (deletion !== undefined && deletion !== null) return "it is being deleted";
+  if (labels[leavingKey] !== undefined) return `label ${leavingKey}`;
+  const found = new Set<string>();
+  for (const [at, item] of listAt(taints, "spec.taints", report).entries()) {
+    const { key } = objectAt(item, `spec.taints[${at}]`, report, "required");
+    if (typeof key === "string") found.add(key);
+    else report(`spec.taints[${at}].key`, `must be text, not ${describe(key)}`);
+  }
+  const taint = LEAVING_TAINTS.find((known) => found.has(known));
+  return taint === undefined ? "" : `taint ${taint}`;
 }
 
 function zoneAt(annotations: Raw, report: Report): string {

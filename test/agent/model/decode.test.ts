@@ -153,6 +153,8 @@ describe("what kubectl prints", () => {
         transit: [],
         podSubnets: [],
         cloud: false,
+        assignable: false,
+        leaving: "",
       },
       problems: [],
     });

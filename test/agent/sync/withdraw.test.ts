@@ -3,7 +3,9 @@
 import { describe, expect, it } from "vitest";
 import { createBuild, type Objects } from "../../../agent/model/build.ts";
 import type { HostFacts } from "../../../agent/model/facts.ts";
+import type { Node } from "../../../agent/model/objects.ts";
 import type { GatewayMode } from "../../../agent/model/settings.ts";
+import { emptyShards, entriesOf } from "../../../agent/model/shards.ts";
 import { createMode } from "../../../agent/plan/modes.ts";
 import { nothing, type Plan } from "../../../agent/plan/plan.ts";
 import type { AnyBackend, Diff } from "../../../agent/sync/backend.ts";
@@ -137,6 +139,12 @@ const web = (node: string | undefined) =>
     ...pods,
   );
 const here = web("node1");
+/** Assigned here as before; this is what Node objects say. */
+const told = (signs: Readonly<Record<string, Partial<Node>>>): Objects => {
+  const nodes = new Map([...here.nodes].map(([name, node]) => [name, { ...node, ...signs[name] }]));
+  return { ...here, nodes };
+};
+const leaving = told({ node1: { leaving: "taint t" } });
 
 /** Rounds over facts that are what was predicted, as if the host did what it was told. */
 function host(start: HostFacts = bareHost) {
@@ -299,6 +307,69 @@ describe("an egress IP that leaves", () => {
     await round(web("node2"), { heldLines });
     expect(tools.writes.slice(0, 3)).toEqual(withdrawal);
     expect(tools.writes.join("\n")).not.toContain("10.10.10.60/32");
+  });
+});
+
+describe("a node that gives nothing any more (BL-38, BL-40)", () => {
+  const all = "10.10.10.50 eth1, 10.10.10.60 eth1, fd00:10:10::50 eth1";
+  const del = ["10.10.10.50/32", "10.10.10.60/32", "fd00:10:10::50/128"];
+  const everything = [
+    `hush: ${all}`,
+    `hush: ${all}`,
+    `ip: ${del.map((one) => `address del ${one} dev eth1`).join("\n")}`,
+  ];
+
+  it.each([
+    ["it is leaving", leaving],
+    ["another has the label and it has not", told({ node2: { assignable: true } })],
+  ])(
+    "%s: all of it is withdrawn before anything else, although status still says that it is this node's",
+    async (_, signed) => {
+      const { tools, round, settled, facts } = host();
+      await settled(here);
+      const { steps } = await round(signed);
+      expect(tools.writes.slice(0, 3)).toEqual(everything);
+      expect(phases(steps).slice(0, 2)).toEqual(["withdraw announce", "withdraw addresses"]);
+      // Its pods stay selected: held back, and never the node's address.
+      expect([...entriesOf(facts().sets.get("egressip4")?.members ?? emptyShards())].sort()).toEqual([
+        ["10.244.1.3", ""],
+        ["10.244.1.4", ""],
+      ]);
+      expect(facts().iptables[4].get("nat")?.get("EGRESSIP-SNAT")?.rules.join()).not.toContain("--to-source");
+      expect((await round(signed)).steps).toEqual([]);
+      await settled(here);
+    },
+  );
+
+  it.each(["record", "ipset", "nft", "iptables4", "iptables6", "conntrack", "northbound"])(
+    "is withdrawn first although %s fails",
+    async (tool) => {
+      const { tools, round, settled } = host();
+      await settled(here);
+      tools.fail({ [tool]: "no" });
+      await round(leaving);
+      expect(tools.writes.slice(0, 3)).toEqual(everything);
+      tools.fail({});
+      await round(leaving);
+      expect((await round(leaving)).steps).toEqual([]);
+    },
+  );
+
+  it("a start on what an agent left that was killed: addresses go first, nothing is announced or asked for", async () => {
+    const { settled, facts } = host();
+    await settled(here);
+    const again = host(facts());
+    await again.round(leaving);
+    expect(again.tools.writes.slice(0, 3)).toEqual(everything);
+    expect(again.tools.writes.slice(3).join("\n")).not.toMatch(/announce|ask|address replace/);
+  });
+
+  it("a start on what only the record knows, since the egress IP is nobody's any more: it goes first", async () => {
+    const { settled, facts } = host();
+    await settled(here);
+    const again = host(facts());
+    await again.round(objects(shop, node1, node2, ...pods));
+    expect(again.tools.writes.slice(0, 3)).toEqual(everything);
   });
 });
 

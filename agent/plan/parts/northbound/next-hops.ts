@@ -1,5 +1,6 @@
 // Where a router policy sends a pod's packets so that they come to a node that has its egress IP. Pure.
 // Reference B.4.2: in the own zone to that node's gateway router or management port, to other zones over the transit switch.
+import { givingNothing } from "../../../model/giving.ts";
 import {
   type Address,
   addressAt,
@@ -40,10 +41,11 @@ export function nextHopsFor(
 ): NextHops {
   const zone = nodes.get(settings.node)?.zone;
   const heldHere = new Map(held.map((entry) => [`${entry.egressIP.name} ${entry.address}`, entry]));
+  const nothingAt = givingNothing(settings, nodes);
   const hopOf = (egressIP: EgressIP, { node: name, address, family }: Assignment): Hop | undefined => {
     const node = nodes.get(name);
-    // Never steered to a node nobody knows: what is assigned there is about to be assigned elsewhere.
-    if (node === undefined) return undefined;
+    // Never steered to a node that nobody knows, or that gives nothing: what is assigned there is about to be assigned elsewhere.
+    if (node === undefined || nothingAt.has(name)) return undefined;
     const own = name === settings.node;
     if (!own && node.zone !== zone) return hop(node.transit.find((cidr) => cidr.family === family)?.address);
     const here = heldHere.get(`${egressIP.name} ${address}`);

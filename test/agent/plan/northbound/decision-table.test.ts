@@ -2,6 +2,8 @@
 // B.4.4 for others), in both families, with a database for each node and with one for all; and the same in local gateway mode.
 import { describe, expect, it } from "vitest";
 import type { Family } from "../../../../agent/model/ip.ts";
+import type { Node } from "../../../../agent/model/objects.ts";
+import type { Settings } from "../../../../agent/model/settings.ts";
 import { factsOf, type Layout, labNodes, planOf, withNats } from "../../../support/northbound-scene.ts";
 import { egressIP, namespace, pod } from "../../make.ts";
 
@@ -143,5 +145,68 @@ describe("several addresses", () => {
     expect(rows({ "10.10.10.50": "node1", "10.10.10.51": "node1" }, "central")).toContain(
       "policy 10.244.1.3 10.244.1.2 pkt_mark=1009",
     );
+  });
+});
+
+describe("a node that gives nothing (BL-38, BL-40)", () => {
+  /** The same with these Node objects' signs, in what node1 writes. */
+  const told = (
+    at: Readonly<Record<string, string>>,
+    signs: Readonly<Record<string, Partial<Node>>>,
+    { layout = "zones", ...of }: Partial<Settings> & { readonly layout?: Layout } = {},
+  ) =>
+    planOf(
+      [
+        ...labNodes(layout === "central" ? { zone: "global" } : {}).map((node) => ({
+          ...node,
+          ...signs[node.name],
+        })),
+        namespace("shop"),
+        egressIP("prod", { at }),
+        pod("shop/here", ["10.244.1.3"]),
+        pod("shop/there", ["10.244.2.3"], { node: "node2" }),
+      ],
+      withNats(factsOf("node1", layout), ["10.244.1.3"]),
+      of,
+    ).text.split("\n");
+  const leaving = { leaving: "taint t" };
+  const labels = { node2: { assignable: true }, node3: { assignable: true } };
+  const served = "served 10.244.1.3";
+  const two = { "172.18.0.50": "node1", "172.18.0.51": "node2" };
+
+  it.each<[string, Parameters<typeof told>]>([
+    ["leaving", [{ "172.18.0.50": "node1" }, { node1: leaving }]],
+    ["leaving, an egress IP of another network", [{ "10.10.10.50": "node1" }, { node1: leaving }]],
+    ["without the label that others have", [{ "172.18.0.50": "node1" }, labels]],
+    ["drained", [{ "172.18.0.50": "node1" }, {}, { draining: true }]],
+    [
+      "leaving, local gateway mode",
+      [{ "172.18.0.50": "node1" }, { node1: leaving }, { gatewayMode: "local" }],
+    ],
+  ])("this one, %s: no NAT row, its pods and those that are sent here are held back", (_, of) => {
+    expect(told(...of)).toEqual(["policy 10.244.1.3 drop", "policy 10.244.2.3 drop", served]);
+  });
+
+  it("this one, where pods without a ready egress IP leave with their node's address: they do", () => {
+    expect(told({ "172.18.0.50": "node1" }, { node1: leaving }, { whenUnready: "node-ip" })).toEqual([
+      served,
+    ]);
+  });
+
+  it("this one, and another has an address too: pods here are led on to that, what is sent here is held back", () => {
+    for (const sign of [{ node1: leaving }, labels] as const)
+      expect(told(two, sign)).toEqual(["policy 10.244.1.3 100.88.0.3", "policy 10.244.2.3 drop", served]);
+  });
+
+  it("another one: pods here go by what is left, or are held back", () => {
+    for (const layout of ["zones", "central"] as const) {
+      expect(told(two, { node2: leaving }, { layout })).toContain("policy 10.244.1.3 100.64.0.2");
+      expect(told({ "172.18.0.51": "node2" }, { node2: leaving }, { layout })).toEqual([
+        "policy 10.244.1.3 drop",
+        served,
+      ]);
+      const unlabelled = { node1: { assignable: true } };
+      expect(told({ "172.18.0.51": "node2" }, unlabelled, { layout })).toContain("policy 10.244.1.3 drop");
+    }
   });
 });
