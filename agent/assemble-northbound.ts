@@ -23,6 +23,8 @@ export interface Northbound {
   readonly tools: Tools["northbound"];
   /** Undefined where no database was given. */
   readonly session: Pick<Session, "state" | "failure" | "endpoint"> | undefined;
+  /** Waits a moment for OVN's flows to follow what is written. To whether they have, and so where no database was given. Never rejects. */
+  followed(): Promise<boolean>;
   /** How it is at this moment; undefined where no database was given. */
   told(): NorthboundTold | undefined;
   close(): Promise<void>;
@@ -80,6 +82,7 @@ const OFF: Northbound = {
   },
   session: undefined,
   told: () => undefined,
+  followed: async () => true,
   close: async () => {},
 };
 
@@ -141,6 +144,11 @@ export function connectNorthbound(
     read: input.read,
     session,
     told,
+    followed: () =>
+      session.transact(countChange).then(
+        (counted) => flowsFollow(session, counted, flowsMs),
+        () => false,
+      ),
     tools: {
       commit: async (changes) => {
         const { topology } = input.known();

@@ -39,7 +39,7 @@ export interface Host {
   /** Takes away what an earlier start left in the other iptables backend: it acts as well (known-faults BL-60). */
   retireLeftovers(): Promise<boolean>;
   /** OVN's northbound database: the connection, and how it is; undefined where none was given. */
-  readonly northbound: Pick<Northbound, "session" | "told">;
+  readonly northbound: Pick<Northbound, "session" | "told" | "followed">;
   /** Who else answers for addresses of this host: heard once something is watched. */
   readonly rivals: Rivals;
   close(): Promise<void>;

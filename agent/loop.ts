@@ -2,6 +2,7 @@
 // What decides is facts, never what was done before: a restart is a round, a switch of modes is a round, uninstall is one.
 import { createBuild, type Objects } from "./model/build.ts";
 import type { Domain, HostFacts } from "./model/facts.ts";
+import { lastOf } from "./model/memo.ts";
 import type { Settings } from "./model/settings.ts";
 import type { Snapshot } from "./model/snapshot.ts";
 import type { Mode } from "./plan/mode.ts";
@@ -24,6 +25,8 @@ export interface Round {
 
 export interface LoopParts {
   readonly settings: Settings;
+  /** Whether this process was told to give nothing any more; missing where nobody can tell it. */
+  readonly isDraining?: () => boolean;
   readonly mode: Mode;
   readonly backends: readonly AnyBackend[];
   readonly readHost: (dirty: ReadonlySet<Domain>) => Promise<HostFacts>;
@@ -49,6 +52,8 @@ export interface Loop {
 
 export function createLoop(parts: LoopParts): Loop {
   const build = createBuild();
+  // The same object each time: what is made from settings is made again when they are another one.
+  const drained = lastOf((settings: Settings): Settings => Object.freeze({ ...settings, draining: true }));
   let number = 0;
   let lastLinks: string | undefined;
   let lastObjects: Objects | undefined;
@@ -58,10 +63,11 @@ export function createLoop(parts: LoopParts): Loop {
     unverified: () => toVerify,
     round: async (dirty, { write, allObjects }) => {
       const start = performance.now();
+      const settings = parts.isDraining?.() ? drained(parts.settings) : parts.settings;
       // Both to their end: a reading of the host that goes on behind a failed round would end in the middle of the next.
       const [readObjects, readHost] = await Promise.allSettled([
         parts.readObjects(allObjects).then((read) => {
-          build.prepare(parts.settings, read);
+          build.prepare(settings, read);
           return read;
         }),
         parts.readHost(dirty),
@@ -74,7 +80,7 @@ export function createLoop(parts: LoopParts): Loop {
       const objects = readObjects.value;
       const observed = readHost.value;
       const read = performance.now();
-      const snapshot = build(parts.settings, objects, observed);
+      const snapshot = build(settings, objects, observed);
       const plan = parts.mode.plan(snapshot);
       const host = adoptServed(plan, inDoubt ? toConfirm(plan, observed) : observed);
       inDoubt = false;

@@ -2,11 +2,12 @@
 // The flag keeps 30 MiB of room for new objects from being held for good; what starts node by itself has to give it too.
 // The command line. In: argv and environment. Out: a command's exit status; 78 for a wrong setting, 1 for any other error.
 import { Command, Option } from "commander";
-import { ask, type Output } from "./commands/ask.ts";
+import { ask, drain, type Output } from "./commands/ask.ts";
 import { facts, plan } from "./commands/plan.ts";
 import { runDaemon, runOnce } from "./commands/run.ts";
 import { uninstall } from "./commands/uninstall.ts";
 import { type Config, ConfigError, gather, OPTIONS, parseConfig, type Texts, variableOf } from "./config.ts";
+import { LONGEST_DRAIN_S } from "./telemetry/draining.ts";
 
 const EX_CONFIG = 78;
 
@@ -68,6 +69,13 @@ function withNode(config: Config): Config {
   throw new ConfigError(`--node (${variableOf("node")}): is required with --ovn-nb`);
 }
 
+function secondsOf(text: string): number {
+  if (/^[1-9][0-9]{0,2}$/.test(text) && Number(text) <= LONGEST_DRAIN_S) return Number(text);
+  throw new ConfigError(
+    `--timeout: must be whole seconds, 1 to ${LONGEST_DRAIN_S}, not ${JSON.stringify(text)}`,
+  );
+}
+
 const configFrom = (texts: Texts) => parseConfig(gather(texts, process.env));
 
 function program(): Command {
@@ -106,6 +114,17 @@ function program(): Command {
     .action(async (flags: Flags) => {
       const config = withNode(hostConfigFrom(flags));
       finish(await uninstall(config, { handBack: flags["handBack"] === true }, print));
+    });
+  withSettings(
+    root.command("drain").description("the node leaves: have the running agent give nothing until it ends"),
+    (flag) => flag === "debug-socket",
+  )
+    .addOption(
+      new Option("--timeout <SECONDS>", "how long to wait until nothing is answered for").default("10"),
+    )
+    .action(async (flags: Flags) => {
+      const seconds = secondsOf(String(flags["timeout"]));
+      finish(await drain(hostConfigFrom(flags).debugSocket, seconds, print));
     });
   addAsking(root, "status", "how the running agent is", () => "/status", finish);
   addAsking(root, "list", "egress IPs of this node", () => "/list", finish);

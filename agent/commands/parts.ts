@@ -28,12 +28,13 @@ export interface Assembled {
 export async function assemble(
   config: Config,
   readObjects: (all: boolean) => Promise<Objects>,
-  options: HostOptions,
+  options: HostOptions & { readonly isDraining?: () => boolean },
 ): Promise<Assembled> {
   const host = await openHost(config, options);
   const contention = createContention(() => performance.now());
   const loop = createLoop({
     settings: config.settings,
+    ...(options.isDraining === undefined ? {} : { isDraining: options.isDraining }),
     mode: createMode(config.settings.gatewayMode),
     backends: host.backends,
     readHost: (dirty) => host.input.read(dirty),

@@ -1,5 +1,5 @@
 // `egressip-agent run`: the daemon. In: Config. Out: a host that agrees with the manifests, until a signal ends it.
-// SIGTERM and SIGINT leave the dataplane as it is; SIGHUP reads everything again.
+// SIGTERM and SIGINT leave the dataplane as it is, also what a drain has made of it; SIGHUP reads everything again.
 import { follow, run as runTool } from "../../lib/exec/index.ts";
 import { monitorNetwork } from "../../lib/netlink/index.ts";
 import { createNft } from "../../lib/nftables/index.ts";
@@ -13,6 +13,7 @@ import { unwritable } from "../model/northbound-problems.ts";
 import { watchedAddresses } from "../model/rivals.ts";
 import { readCounters } from "../telemetry/counters.ts";
 import { serveDebug } from "../telemetry/debug.ts";
+import { createDraining, type Draining, LONGEST_DRAIN_S } from "../telemetry/draining.ts";
 import { createJournal } from "../telemetry/journal.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
 import { createStatus } from "../telemetry/status.ts";
@@ -31,8 +32,17 @@ export async function runDaemon(config: Config): Promise<number> {
   const journal = createJournal(log);
   const wake = createWake();
   const manifests = openManifests(config.manifests, () => wake.because("objects"));
+  const draining = createDraining({
+    node: config.settings.node,
+    onOrder: () => {
+      log.warn("drainOrdered");
+      wake.because("reload");
+    },
+    followed: () => host.northbound.followed(),
+  });
   const { loop, host, contention } = await assemble(config, (all) => manifests.read(all), {
     writes: true,
+    isDraining: draining.isOrdered,
     announceFailed: (error) => log.warn({ error: String(error) }, "announcementFailed"),
     gaining: {
       answered: (answers) => log.warn({ answers }, "addressAnswered"),
@@ -56,7 +66,7 @@ export async function runDaemon(config: Config): Promise<number> {
     () => readCounters(host.counting, host.rivals.counts),
     host.northbound.told,
   );
-  const debug = await serveDebug(config.debugSocket, status.answer);
+  const debug = await serveDebug(config.debugSocket, status.answer, ordersTo(draining));
   const watchFor = createWatching(host);
   const stopWatching = watchHost(wake, log);
   const tick = setInterval(() => wake.because("tick"), config.resyncSeconds * 1000);
@@ -88,10 +98,12 @@ export async function runDaemon(config: Config): Promise<number> {
     if (round instanceof Error) {
       journal.inputsFailed(round);
       status.failed(round);
+      draining.failed(round);
     } else {
       unread.clear();
       journal.round(round);
       status.took(round);
+      draining.took(round);
       watchFor(round);
       wake.rest(dirty, round.took.read);
     }
@@ -112,10 +124,21 @@ export async function runDaemon(config: Config): Promise<number> {
   clearInterval(tick);
   clearInterval(glance);
   stopWatching();
+  draining.close();
   debug.close();
   manifests.close();
   await host.close();
   return 0;
+}
+
+function ordersTo(draining: Draining): (path: string, query: URLSearchParams) => unknown {
+  return (path, query) => {
+    if (path !== "/drain") return undefined;
+    const seconds = Number(query.get("seconds") ?? "");
+    if (!(seconds > 0 && seconds <= LONGEST_DRAIN_S))
+      throw new Error(`seconds has to be a number up to ${LONGEST_DRAIN_S}`);
+    return draining.order(seconds * 1000);
+  };
 }
 
 /** What this node answers for now is what somebody else must not. */

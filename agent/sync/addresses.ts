@@ -84,7 +84,8 @@ function missing(plan: Plan, facts: HostFacts): readonly AddressChange[] {
 
 const NONE: ReadonlySet<string> = new Set();
 
-function stale(plan: Plan, facts: HostFacts): readonly AddressChange[] {
+/** Egress IPs that are on a link and are not to be: ours by the record, or asked for by some EgressIP. */
+export function stale(plan: Plan, facts: HostFacts): readonly AddressChange[] {
   const held = new Set(plan.addresses.hold.map(onLink));
   const handedBack = plan.reference.kind === "hand-back" ? plan.reference.addresses : NONE;
   const recorded = new Set(facts.record.addresses.map(onLink));

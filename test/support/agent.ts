@@ -97,6 +97,12 @@ export class Home {
     return this.#exec(process.execPath, words, { okExitCodes: [0, 2] });
   }
 
+  /** `egressip-agent drain`: what the agent that runs here is told; status 0, or 1 where something is still answered for. */
+  drain(...flags: readonly string[]): Promise<RunResult> {
+    const words = [program, "drain", "--debug-socket", this.debugSocket, ...flags];
+    return this.#exec(process.execPath, words, { okExitCodes: [0, 1] });
+  }
+
   /** Of agents that a failed test has left running there is nothing to be seen afterwards. */
   async uninstall(...flags: readonly string[]): Promise<RunResult> {
     await this.#killAll();

@@ -76,18 +76,21 @@ const ANSWER_MS = 10_000;
 
 /**
  * Resolves when the flows of all nodes of the database have followed, or the time is over: where OVN's own programs do not run
- * nothing follows, and waiting on would keep everything else from being done. Never rejects.
+ * nothing follows, and waiting on would keep everything else from being done. To whether they have; never rejects.
  */
 export async function flowsFollow(
   session: Pick<Session, "transact">,
   results: ResultsOf<readonly Operation[]>,
   atMostMs: number,
-): Promise<void> {
+): Promise<boolean> {
   const counted = results.at(-1) as ResultsOf<typeof countChange>[1];
   const figure = Number(counted.rows[0]?.["nb_cfg"]);
   const none = wait(NbGlobal, [["hv_cfg", "<", figure]], "==", [], {
     columns: ["hv_cfg"],
     timeout: atMostMs,
   });
-  await session.transact([none], { timeoutMs: atMostMs + ANSWER_MS }).catch(() => undefined);
+  return await session.transact([none], { timeoutMs: atMostMs + ANSWER_MS }).then(
+    () => true,
+    () => false,
+  );
 }

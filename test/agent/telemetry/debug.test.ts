@@ -4,8 +4,9 @@ import { request } from "node:http";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { ask } from "../../../agent/commands/ask.ts";
+import { ask, drain } from "../../../agent/commands/ask.ts";
 import { serveDebug } from "../../../agent/telemetry/debug.ts";
+import type { Drained } from "../../../agent/telemetry/draining.ts";
 
 let directory = "";
 beforeAll(async () => {
@@ -65,6 +66,52 @@ describe("the debug socket", () => {
     } finally {
       debug.close();
     }
+  });
+
+  it("takes orders with POST, and looking is no order", async () => {
+    const socket = path.join(directory, "d.sock");
+    const orders: string[] = [];
+    const order = (asked: string, query: URLSearchParams) => {
+      orders.push(`${asked} ${query}`);
+      return asked === "/drain" ? { answered: [] } : undefined;
+    };
+    const debug = await serveDebug(socket, answer, order);
+    try {
+      expect((await get(socket, "/drain?seconds=1")).status).toBe(404);
+      expect((await get(socket, "/drain", "PUT")).status).toBe(404);
+      expect((await get(socket, "/drain", "DELETE")).status).toBe(404);
+      expect(orders).toEqual([]);
+      expect(await get(socket, "/drain?seconds=1", "POST")).toEqual({ status: 200, body: { answered: [] } });
+      expect((await get(socket, "/list", "POST")).status).toBe(404);
+      expect(orders).toEqual(["/drain seconds=1", "/list "]);
+    } finally {
+      debug.close();
+    }
+  });
+
+  it("tells `drain` whether it is done, what is left and why", async () => {
+    const socket = path.join(directory, "e.sock");
+    let drained: Drained = { node: "node1", answered: [], failures: [] };
+    const debug = await serveDebug(
+      socket,
+      answer,
+      (asked, query) => asked === "/drain" && query.get("seconds") === "3" && drained,
+    );
+    const printed: string[] = [];
+    const draining = () => drain(socket, 3, (text) => printed.push(text));
+    try {
+      expect(await draining()).toBe(0);
+      drained = { node: "node1", answered: ["10.10.10.50 on eth1"], failures: ["addresses: no"] };
+      expect(await draining()).toBe(1);
+      expect(printed).toEqual([
+        "no egress IP is answered for on node1 any more\n",
+        "still answered for after 3 s: 10.10.10.50 on eth1\n",
+        "! addresses: no\n",
+      ]);
+    } finally {
+      debug.close();
+    }
+    await expect(draining()).rejects.toThrow("is egressip-agent running");
   });
 
   it("is not taken from an agent that answers there, and is taken over from one that does not", async () => {
