@@ -15,10 +15,11 @@ RUN npm run --silent build && node dist/egressip-agent.js --help >/dev/null
 FROM debian:trixie-slim
 # The host's tools, in the image's versions. iptables brings the nft and the legacy backend; the agent uses the one that the
 # node's other rules are in. perl-base is there anyway (it is essential in Debian) and named because the agent needs it: it
-# starts the tools, and sends gratuitous ARP and neighbour advertisements, for which Node has no sockets.
+# starts the tools, and sends gratuitous ARP and neighbour advertisements, for which Node has no sockets. dbus-bin asks the host
+# whether it is shutting down (packaging/kubernetes).
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends \
-      ca-certificates conntrack iproute2 ipset iptables nftables perl-base \
+      ca-certificates conntrack dbus-bin iproute2 ipset iptables nftables perl-base \
  && rm -rf /var/lib/apt/lists/*
 # One file and what it links are in debian:slim already (libstdc++6, libgcc-s1). Node 26 would need libatomic1 too.
 COPY --from=build /usr/local/bin/node /usr/local/bin/node

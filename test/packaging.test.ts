@@ -1,6 +1,7 @@
 // The settings in packaging/ are settings that the agent takes, and the folders it names are the ones it uses.
+import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
@@ -35,11 +36,39 @@ interface Workload {
         readonly containers: readonly {
           readonly env: readonly { readonly name: string }[];
           readonly volumeMounts: readonly Mount[];
+          readonly lifecycle: {
+            readonly preStop: { readonly exec: { readonly command: readonly string[] } };
+          };
         }[];
         readonly volumes: readonly { readonly name: string }[];
       };
     };
   };
+}
+
+/**
+ * What a command line does where these programs say that: each is a script, and nothing else is found but what sh needs. The
+ * words with which the agent was called, or none.
+ */
+async function drained(script: string, programs: Readonly<Record<string, string>>): Promise<string> {
+  const folder = await mkdtemp(path.join(tmpdir(), "egressip-packaging-"));
+  try {
+    const stubs = { ...programs, node: 'echo "$@"' };
+    for (const [name, text] of Object.entries(stubs))
+      await writeFile(path.join(folder, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+    await symlink(
+      spawnSync("sh", ["-c", "command -v grep"], { encoding: "utf8" }).stdout.trim(),
+      path.join(folder, "grep"),
+    );
+    const { stdout, stderr, status } = spawnSync("/bin/sh", ["-c", script], {
+      encoding: "utf8",
+      env: { PATH: folder },
+    });
+    expect([stderr, status]).toEqual(["", 0]);
+    return stdout.trim();
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 }
 
 describe("the DaemonSet", () => {
@@ -66,6 +95,46 @@ describe("the DaemonSet", () => {
   test("has a volume for each mount", () => {
     const volumes = pod?.volumes.map(({ name }) => name);
     expect(container?.volumeMounts.map(({ name }) => name).sort()).toEqual(volumes?.sort());
+  });
+});
+
+describe("what is drained when something ends (BL-38)", () => {
+  const [, , script = ""] =
+    parseAllDocuments(read("kubernetes/daemonset.yaml"))
+      .map((one) => one.toJS() as Workload)
+      .find(({ kind }) => kind === "DaemonSet")?.spec.template.spec.containers[0]?.lifecycle.preStop.exec
+      .command ?? [];
+  const unit = read("systemd/egressip-agent.service");
+  const [, stop = ""] = /^ExecStop=\/bin\/sh -c '(.+)'$/m.exec(unit) ?? [];
+  const logind = (value: string) => ({
+    // As dbus-send prints it.
+    "dbus-send": `case "$*" in *login1*PreparingForShutdown) echo "method return time=1.2 sender=:1.2 -> destination=:1.4 serial=3 reply_serial=2"; echo "   variant       boolean ${value}";; esac`,
+  });
+  const systemd = (state: string, status: number) => ({
+    systemctl: `[ "$*" = is-system-running ] && echo ${state}; exit ${status}`,
+  });
+
+  test("preStop: only while the machine prepares for its shutdown", async () => {
+    expect(await drained(script, logind("true"))).toMatch(/^\/app\/egressip-agent\.js drain --timeout 10$/);
+    expect(await drained(script, logind("false"))).toBe("");
+    expect(await drained(script, { "dbus-send": "exit 1" })).toBe("");
+  });
+
+  test("ExecStop: only while systemd is stopping everything", async () => {
+    const here = stop.replace("exec /usr/bin/node", "exec node");
+    expect(here).not.toBe(stop);
+    expect(await drained(here, systemd("stopping", 1))).toMatch(
+      / \/usr\/lib\/egressip-agent\/egressip-agent\.js drain --timeout 10 --config \/etc\/egressip-agent\/config\.yaml$/,
+    );
+    for (const state of ["running", "degraded", "starting", "maintenance"])
+      expect(await drained(here, systemd(state, state === "running" ? 0 : 1))).toBe("");
+  });
+
+  test("there is time for it", () => {
+    const seconds = (text: string) => Number(/drain --timeout ([0-9]+)/.exec(text)?.[1]);
+    expect(Number(/^TimeoutStopSec=([0-9]+)$/m.exec(unit)?.[1])).toBeGreaterThan(seconds(stop));
+    const grace = /terminationGracePeriodSeconds: ([0-9]+)/.exec(read("kubernetes/daemonset.yaml"))?.[1];
+    expect(Number(grace)).toBeGreaterThan(seconds(script) + 10);
   });
 });
 
