@@ -22,12 +22,20 @@ export interface Config {
   readonly logLevel: string;
   /** Undefined: OVN is left alone. */
   readonly northbound: NorthboundConfig | undefined;
+  /** Undefined: nobody is answered. */
+  readonly health: HealthConfig | undefined;
 }
 
 export interface NorthboundConfig {
   readonly endpoints: string;
   /** Files, for ssl: endpoints; read again when they change. */
   readonly tls: { readonly ca: string; readonly certificate: string; readonly key: string } | undefined;
+}
+
+export interface HealthConfig {
+  readonly port: number;
+  /** Left out: plain text. */
+  readonly identity?: { readonly certificateFile: string; readonly keyFile: string };
 }
 
 interface Option {
@@ -142,6 +150,19 @@ export const OPTIONS: readonly Option[] = [
     fallback: "false",
     help: "as in OVN-Kubernetes: each pod has an SNAT row of its own on its gateway router",
   },
+  {
+    flag: "health-port",
+    value: "PORT",
+    fallback: "0",
+    help: "gRPC health for OVN-Kubernetes' cluster manager, on the management port's addresses; 0 for none",
+  },
+  {
+    flag: "health-certificate",
+    value: "FILE",
+    fallback: "none",
+    help: "certificate to answer with; none takes that of ssl: endpoints, and where there are none, plain text",
+  },
+  { flag: "health-key", value: "FILE", fallback: "none", help: "key of that certificate" },
   { flag: "log-level", value: "LEVEL", fallback: "info", help: "trace, debug, info, warn or error" },
 ];
 
@@ -221,6 +242,7 @@ export function parseConfig(texts: Texts): Config {
     if (!shape.test(value)) throw bad(flag, `must be ${what}, not ${JSON.stringify(value)}`);
     return value;
   };
+  const northbound = northboundConfig(text, path, bad);
   const resyncSeconds = Number(matching("resync-seconds", /^[1-9][0-9]{0,5}$/, "a whole number of seconds"));
   return {
     settings: Object.freeze({
@@ -240,7 +262,8 @@ export function parseConfig(texts: Texts): Config {
       snatPerPod: oneOf("disable-snat-multiple-gws", "true", "false") === "true",
       draining: false,
     }),
-    northbound: northboundConfig(text, path, bad),
+    northbound,
+    health: healthConfig(text, path, bad, northbound),
     manifests: text("manifests"),
     debugSocket: path("debug-socket"),
     stateDirectory: path("state-dir"),
@@ -270,6 +293,30 @@ function northboundConfig(
   if (certificate === undefined) throw bad("ovn-nb-certificate", "is required for ssl: endpoints");
   if (key === undefined) throw bad("ovn-nb-key", "is required for ssl: endpoints");
   return { endpoints, tls: { ca, certificate, key } };
+}
+
+/** As OVN-Kubernetes': what this node shows to the database, it shows to who asks for its health. */
+function healthConfig(
+  text: (flag: string) => string,
+  path: (flag: string) => string,
+  bad: (flag: string, why: string) => ConfigError,
+  northbound: NorthboundConfig | undefined,
+): HealthConfig | undefined {
+  const port = /^[0-9]{1,5}$/.test(text("health-port")) ? Number(text("health-port")) : Number.NaN;
+  if (!(port <= 65535))
+    throw bad("health-port", `must be a port, or 0, not ${JSON.stringify(text("health-port"))}`);
+  const file = (flag: string) => (text(flag) === "none" ? undefined : path(flag));
+  const [certificateFile, keyFile] = [file("health-certificate"), file("health-key")];
+  if (certificateFile === undefined && keyFile !== undefined)
+    throw bad("health-certificate", "is required with --health-key");
+  if (certificateFile !== undefined && keyFile === undefined)
+    throw bad("health-key", "is required with --health-certificate");
+  if (port === 0) return undefined;
+  if (certificateFile !== undefined && keyFile !== undefined)
+    return { port, identity: { certificateFile, keyFile } };
+  const { tls } = northbound ?? {};
+  if (tls !== undefined) return { port, identity: { certificateFile: tls.certificate, keyFile: tls.key } };
+  return { port };
 }
 
 /** Bits of the mark that others use, and who (host-path notes, "Marks"). */

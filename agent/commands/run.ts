@@ -14,6 +14,7 @@ import { watchedAddresses } from "../model/rivals.ts";
 import { readCounters } from "../telemetry/counters.ts";
 import { serveDebug } from "../telemetry/debug.ts";
 import { createDraining, type Draining, LONGEST_DRAIN_S } from "../telemetry/draining.ts";
+import { serveHealth } from "../telemetry/health.ts";
 import { createJournal } from "../telemetry/journal.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
 import { createStatus } from "../telemetry/status.ts";
@@ -67,6 +68,7 @@ export async function runDaemon(config: Config): Promise<number> {
     host.northbound.told,
   );
   const debug = await serveDebug(config.debugSocket, status.answer, ordersTo(draining));
+  const health = await serveHealth(config, log);
   const watchFor = createWatching(host);
   const stopWatching = watchHost(wake, log);
   const tick = setInterval(() => wake.because("tick"), config.resyncSeconds * 1000);
@@ -126,6 +128,7 @@ export async function runDaemon(config: Config): Promise<number> {
   stopWatching();
   draining.close();
   debug.close();
+  health.close();
   manifests.close();
   await host.close();
   return 0;
