@@ -1,6 +1,13 @@
 // A server of gRPC's health protocol (grpc.health.v1.Health), method Check, on addresses that may change while it runs.
 // In: port, addresses, what to say of a service. Out: answers; onFailure for an address that cannot be listened at.
-import { experimental, Server, ServerCredentials, type ServiceDefinition } from "@grpc/grpc-js";
+import {
+  experimental,
+  logVerbosity,
+  Server,
+  ServerCredentials,
+  type ServiceDefinition,
+  setLogVerbosity,
+} from "@grpc/grpc-js";
 import { followIdentity, type IdentityFiles } from "./identity.ts";
 import { decodeRequest, encodeResponse, type ServingStatus } from "./wire.ts";
 
@@ -30,7 +37,8 @@ const HEALTH: ServiceDefinition = {
     requestStream: false,
     responseStream: false,
     requestSerialize: () => Buffer.alloc(0),
-    requestDeserialize: decodeRequest,
+    // An object, since gRPC takes an empty text for no message at all.
+    requestDeserialize: (bytes: Buffer) => ({ service: decodeRequest(bytes) }),
     responseSerialize: encodeResponse,
     responseDeserialize: (bytes) => bytes,
   },
@@ -42,12 +50,14 @@ export function createHealthServer(options: HealthOptions): HealthServer {
     files === undefined
       ? undefined
       : followIdentity(files, (error) => onFailure(files.certificateFile, error));
+  // What it would write to standard error is told to onFailure.
+  setLogVerbosity(logVerbosity.NONE);
   const servers = new Map<string, Server>();
   const start = (address: string): void => {
     const server = new Server({ "grpc.enable_channelz": 0 });
     server.addService(HEALTH, {
-      Check: (call: { request: string }, answer: (error: null, status: ServingStatus) => void) =>
-        answer(null, status(call.request)),
+      Check: (call: { request: { service: string } }, answer: (error: null, status: ServingStatus) => void) =>
+        answer(null, status(call.request.service)),
     });
     const credentials =
       identity === undefined

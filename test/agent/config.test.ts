@@ -105,6 +105,11 @@ describe("parseConfig", () => {
     ["resync-seconds", "10000000", /must be a whole number of seconds/],
     ["debug-socket", "debug.sock", /must be an absolute path, not "debug.sock"/],
     ["state-dir", "./state", /must be an absolute path/],
+    ["health-port", "65536", /must be a port, or 0, not "65536"/],
+    ["health-port", "grpc", /must be a port/],
+    ["health-port", "", /is required/],
+    ["health-certificate", "tls.crt", /must be an absolute path/],
+    ["health-key", "tls.key", /must be an absolute path/],
     ["log-level", "verbose", /must be trace or debug or info or warn or error, not "verbose"/],
   ])("refuses --%s %j", (flag, value, why) => {
     const message = messageOf(() => parsed({ [flag]: value }));
@@ -124,6 +129,26 @@ describe("parseConfig", () => {
     expect(
       parsed({ "service-networks": "10.96.0.0/16, fd00:10:96::/112" }).settings.serviceNetworks,
     ).toHaveLength(2);
+  });
+
+  it("answers for its health with its own certificate, else with the database's, else in plain text", () => {
+    const port = { "health-port": "9107" };
+    const own = { "health-certificate": "/h.crt", "health-key": "/h.key" };
+    const ssl = {
+      "ovn-nb": "ssl:172.18.0.2:6641",
+      "ovn-nb-ca": "/ca.crt",
+      "ovn-nb-certificate": "/n.crt",
+      "ovn-nb-key": "/n.key",
+    };
+    const identity = (name: string) => ({ certificateFile: `/${name}.crt`, keyFile: `/${name}.key` });
+    expect(parsed({ ...own, ...ssl }).health).toBeUndefined();
+    expect(parsed(port).health).toEqual({ port: 9107 });
+    expect(parsed({ ...port, "ovn-nb": "tcp:172.18.0.2:6641" }).health).toEqual({ port: 9107 });
+    expect(parsed({ ...port, ...ssl }).health).toEqual({ port: 9107, identity: identity("n") });
+    expect(parsed({ ...port, ...ssl, ...own }).health).toEqual({ port: 9107, identity: identity("h") });
+    const half = (flag: keyof typeof own) => messageOf(() => parsed({ ...port, [flag]: own[flag] }));
+    expect(half("health-certificate")).toMatch(/^--health-key .*is required/);
+    expect(half("health-key")).toMatch(/^--health-certificate .*is required/);
   });
 
   it("checks every option there is", () => {
