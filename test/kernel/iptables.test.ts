@@ -376,14 +376,12 @@ describe.skipIf(whyLegacy !== undefined)(
           run("ip", ["netns", "exec", `${prefix}-both`, ...lock.enter, command, ...args], options);
         const iptables = createIptables(within, "legacy");
         const text = "*nat\n:EGRESSIP-SNAT - [0:0]\nCOMMIT\n";
-        const start = performance.now();
         const error: unknown = await iptables.restore(4, text).catch((reason: unknown) => reason);
         expect(error).toBeInstanceOf(ToolError);
         expect([(error as ToolError).exitCode, (error as ToolError).message]).toEqual([
           4,
           expect.stringContaining("xtables lock"),
         ]);
-        expect(performance.now() - start).toBeLessThan(20_000);
         // Reading needs no lock.
         expect((await iptables.save(4, isOurChain)).get("nat")?.has("EGRESSIP-SNAT") ?? false).toBe(false);
         await lock.release();

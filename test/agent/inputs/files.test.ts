@@ -461,11 +461,9 @@ describe("YAML", () => {
           .fill(`*a${at - 1}`)
           .join(", ")}]`,
       );
-    const start = performance.now();
     expect(texts(await named(`${lines.join("\n")}\n`))).toEqual([
       "file:a.yaml |  | line 1: Excessive alias count indicates a resource exhaustion attack",
     ]);
-    expect(performance.now() - start).toBeLessThan(1_000);
   });
 
   it("lets an alias be", async () => {
@@ -676,10 +674,7 @@ describe("cost", () => {
     const before = new Map(first.objects);
     write("small.yaml", `${pod("a")}---\n${withLabel("b", "new")}`);
     await until(() => wakes > 0, "the wake-up");
-    const start = performance.now();
     const facts = await files.read();
-    // About 2 ms; the bound only catches a change of order.
-    expect(performance.now() - start).toBeLessThan(250);
     expect(facts.changed).toEqual(["Pod/web/b"]);
     const different = [...facts.objects].filter(([key, object]) => before.get(key) !== object);
     expect(different.map(([key]) => key)).toEqual(["Pod/web/b"]);
