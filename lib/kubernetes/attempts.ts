@@ -20,25 +20,35 @@ export interface Attempt extends Reading {
 const LIMIT_BYTES = 32 * 1024 * 1024;
 const PAGE = "500";
 
+type Around = Readonly<Record<string, unknown>>;
+
+/** One page: hands on its items, returns what is around them. Throws for anything that is not a whole list. */
+async function page(
+  attempt: Attempt,
+  query: Attempt["query"],
+  take: (text: string) => void,
+): Promise<Around> {
+  const { transport, path, abort } = attempt;
+  const answer = await transport.open("GET", path, { query, signal: abort.signal });
+  const items = createItemSplitter(LIMIT_BYTES);
+  await readInSlices(answer, items.push, take, attempt);
+  const around = items.end();
+  if (typeof around["kind"] !== "string" || !around["kind"].endsWith("List") || !("items" in around))
+    throw new ParseError(`${answer.asked}: the answer is no list`);
+  return around;
+}
+
 /** Gathers everything and returns its resourceVersion; nothing is committed. Throws for anything that is not a whole list. */
 export async function list(attempt: Attempt, gathering: Gathering, paged: boolean): Promise<string> {
-  const { transport, path, query, abort } = attempt;
+  const query = { ...attempt.query, ...(paged ? { limit: PAGE } : {}) };
   let resourceVersion: string | undefined;
   let next = "";
   do {
-    const page = { ...(paged ? { limit: PAGE } : {}), ...(next === "" ? {} : { continue: next }) };
-    const answer = await transport.open("GET", path, {
-      query: { ...query, ...page },
-      signal: abort.signal,
-    });
-    const items = createItemSplitter(LIMIT_BYTES);
-    await readInSlices(answer, items.push, (text) => gathering.put(readItem(text)), attempt);
-    const around = items.end();
-    if (typeof around["kind"] !== "string" || !around["kind"].endsWith("List") || !("items" in around))
-      throw new ParseError(`${answer.asked}: the answer is no list`);
+    const wanted = next === "" ? query : { ...query, continue: next };
+    const around = await page(attempt, wanted, (text) => gathering.put(readItem(text)));
     const version = resourceVersionOf(around);
     if (resourceVersion !== undefined && version !== resourceVersion)
-      throw new ParseError(`${answer.asked}: pages of different lists, ${resourceVersion} and ${version}`);
+      throw new ParseError(`${attempt.path}: pages of different lists, ${resourceVersion} and ${version}`);
     resourceVersion = version;
     const { continue: more } = around["metadata"] as { continue?: unknown };
     next = typeof more === "string" ? more : "";
@@ -50,13 +60,8 @@ export async function list(attempt: Attempt, gathering: Gathering, paged: boolea
  * Whether the server is behind what was seen: its store was restored from a copy. A watch from a version that is yet to come
  * is taken by servers, and then silent for as long. Asked without selectors, for which it would have to search.
  */
-export async function isBehind(
-  { transport, path, abort }: Attempt,
-  resourceVersion: string,
-): Promise<boolean> {
-  const answer = await transport.open("GET", path, { query: { limit: "1" }, signal: abort.signal });
-  const around: unknown = JSON.parse(await answer.body.text());
-  return isBefore(resourceVersionOf(around as Readonly<Record<string, unknown>>), resourceVersion);
+export async function isBehind(attempt: Attempt, resourceVersion: string): Promise<boolean> {
+  return isBefore(resourceVersionOf(await page(attempt, { limit: "1" }, () => {})), resourceVersion);
 }
 
 /** Of a watch that runs: what it has come to. */

@@ -28,7 +28,8 @@ export type Event =
 const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 
 export function readEvent(line: string): Event {
-  const { type, object } = parsed(line) as { type?: unknown; object?: unknown };
+  const event = parsed(line);
+  const { type, object } = isObject(event) ? event : {};
   if (!isObject(object)) throw new ParseError(`an event without object: ${line.slice(0, 200)}`);
   switch (type) {
     case "ADDED":

@@ -114,7 +114,7 @@ export function reflect<T>(
         return { type: "listed", resourceVersion };
       }
       if (step.how === "watchList") counts.lists++;
-      else if (resumed && (await isBehindOrUnknown(parts, step.resourceVersion)))
+      else if (await isKnownBehind(parts, step.resourceVersion))
         return { type: "expired", livedMs: 0, duringList: false };
       counts.watches++;
       await watch(parts, store, position, {
@@ -145,16 +145,12 @@ export function reflect<T>(
     }
   };
 
-  /** The last step was a watch too, so that the server may be another than it was. */
-  let resumed = false;
-
   const run = async (): Promise<void> => {
     while (!closing.signal.aborted) {
       const step = nextStep(course, traits.watchList);
       const outcome = await attempt(step);
       if (closing.signal.aborted) return;
       if (outcome.type === "watchListRefused") traits.watchList = false;
-      resumed = outcome.type !== "listed";
       const delayMs = note(outcome);
       if (delayMs > 0) await sleep(delayMs, clock, closing.signal);
     }
@@ -187,7 +183,7 @@ export function reflect<T>(
 }
 
 /** Who may not ask so is not told; the watch then is asked for as it is. */
-async function isBehindOrUnknown(attempt: Attempt, resourceVersion: string): Promise<boolean> {
+async function isKnownBehind(attempt: Attempt, resourceVersion: string): Promise<boolean> {
   try {
     return await isBehind(attempt, resourceVersion);
   } catch (error) {

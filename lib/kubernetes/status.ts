@@ -9,7 +9,9 @@ const MOST_RETRY_AFTER_MS = 300_000;
 export function retryAfterMs(header: string | undefined, now: number): number | undefined {
   if (header === undefined) return undefined;
   const text = header.trim();
-  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now;
+  // Date.parse takes nearly anything for a date; an HTTP date begins with its weekday.
+  const at = /^[A-Z][a-z]+,? /.test(text) ? Date.parse(text) : Number.NaN;
+  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : at - now;
   return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), MOST_RETRY_AFTER_MS);
 }
 
