@@ -1,6 +1,6 @@
 // The settings in packaging/ are settings that the agent takes, and the folders it names are the ones it uses.
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -27,9 +27,18 @@ interface Mount {
   readonly mountPath: string;
 }
 
-interface Workload {
+interface NamedObject {
   readonly kind: string;
-  readonly data: Readonly<Record<string, string>>;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly roleRef?: { readonly kind: string; readonly name: string };
+  readonly subjects?: readonly unknown[];
+}
+
+interface ConfigMap {
+  readonly data: { readonly "config.yaml": string };
+}
+
+interface Workload {
   readonly spec: {
     readonly template: {
       readonly spec: {
@@ -40,7 +49,11 @@ interface Workload {
             readonly preStop: { readonly exec: { readonly command: readonly string[] } };
           };
         }[];
-        readonly volumes: readonly { readonly name: string }[];
+        readonly volumes: readonly {
+          readonly name: string;
+          readonly configMap?: { readonly name: string };
+        }[];
+        readonly serviceAccountName: string;
       };
     };
   };
@@ -72,10 +85,9 @@ async function drained(script: string, programs: Readonly<Record<string, string>
 }
 
 describe("the DaemonSet", () => {
-  const documents = parseAllDocuments(read("kubernetes/daemonset.yaml")).map((one) => one.toJS() as Workload);
-  const settings = documents.find(({ kind }) => kind === "ConfigMap")?.data["config.yaml"] ?? "";
-  const pod = documents.find(({ kind }) => kind === "DaemonSet")?.spec.template.spec;
-  const [container] = pod?.containers ?? [];
+  const settings = (parse(read("kubernetes/config.yaml")) as ConfigMap).data["config.yaml"];
+  const pod = (parse(read("kubernetes/daemonset.yaml")) as Workload).spec.template.spec;
+  const [container] = pod.containers;
 
   test("sets only variables that there are", () => {
     const names = container?.env.map(({ name }) => name) ?? [];
@@ -93,17 +105,52 @@ describe("the DaemonSet", () => {
   });
 
   test("has a volume for each mount", () => {
-    const volumes = pod?.volumes.map(({ name }) => name);
+    const volumes = pod.volumes.map(({ name }) => name);
     expect(container?.volumeMounts.map(({ name }) => name).sort()).toEqual(volumes?.sort());
   });
 });
 
+describe("the kustomization", () => {
+  const folder = path.join(packaging, "kubernetes");
+  const { resources } = parse(read("kubernetes/kustomization.yaml")) as { readonly resources: string[] };
+  const objects = resources.flatMap((name) =>
+    parseAllDocuments(read(`kubernetes/${name}`)).map((one) => one.toJS() as NamedObject),
+  );
+  const one = (kind: string) =>
+    objects.filter((object) => object.kind === kind).map(({ metadata }) => metadata.name);
+
+  test("has every file but the kind, which most clusters have from OVN-Kubernetes", () => {
+    const files = readdirSync(folder).filter((name) => name !== "kustomization.yaml");
+    expect(new Set([...resources, "crd-egressip.yaml"])).toEqual(new Set(files));
+  });
+
+  test("has whom and what the DaemonSet names, in the same namespace", () => {
+    const [daemonSet] = objects.filter(({ kind }) => kind === "DaemonSet") as unknown as Workload[];
+    const pod = daemonSet?.spec.template.spec;
+    expect(one("ServiceAccount")).toEqual([pod?.serviceAccountName]);
+    expect(one("ConfigMap")).toEqual([pod?.volumes.find(({ name }) => name === "config")?.configMap?.name]);
+    const inside = ["ServiceAccount", "ConfigMap", "DaemonSet"];
+    for (const { kind, metadata } of objects)
+      if (inside.includes(kind)) expect([metadata.namespace]).toEqual(one("Namespace"));
+  });
+
+  test("binds each role to the account, and each role is there", () => {
+    const bindings = objects.filter(({ kind }) => kind.endsWith("RoleBinding"));
+    expect(bindings).toHaveLength(2);
+    for (const { subjects, roleRef, metadata } of bindings) {
+      const account = { kind: "ServiceAccount", namespace: "egressip-agent", name: "egressip-agent" };
+      expect(subjects).toEqual([account]);
+      const role = objects.find(
+        ({ kind, metadata: { name } }) => kind === roleRef?.kind && name === roleRef.name,
+      );
+      expect(role?.metadata.namespace).toBe(metadata.namespace);
+    }
+  });
+});
+
 describe("what is drained when something ends (BL-38)", () => {
-  const [, , script = ""] =
-    parseAllDocuments(read("kubernetes/daemonset.yaml"))
-      .map((one) => one.toJS() as Workload)
-      .find(({ kind }) => kind === "DaemonSet")?.spec.template.spec.containers[0]?.lifecycle.preStop.exec
-      .command ?? [];
+  const { containers } = (parse(read("kubernetes/daemonset.yaml")) as Workload).spec.template.spec;
+  const [, , script = ""] = containers[0]?.lifecycle.preStop.exec.command ?? [];
   const unit = read("systemd/egressip-agent.service");
   const [, stop = ""] = /^ExecStop=\/bin\/sh -c '(.+)'$/m.exec(unit) ?? [];
   const logind = (value: string) => ({
