@@ -14,6 +14,11 @@ export interface RunOptions {
   readonly timeoutMs?: number;
   /** Exit statuses that are answers, not failures. [0] by default. */
   readonly okExitCodes?: readonly number[];
+  /**
+   * What the tool prints last when all its work is done: from then on its end is not waited for, in which the kernel may take
+   * its time. Without these words the exit status decides, as ever.
+   */
+  readonly until?: string;
 }
 
 export interface RunResult {
@@ -39,10 +44,11 @@ function count(command: string): void {
 }
 
 export const run: Run = async (command, args, options = {}) => {
-  const { input, timeoutMs = 30_000, okExitCodes = [0] } = options;
+  const { input, timeoutMs = 30_000, okExitCodes = [0], until = "" } = options;
   const shown = [command, ...args].join(" ");
   count(command);
-  const result = await spawner.spawn([command, ...args], input, timeoutMs).catch((cause: unknown) => {
+  const spawned = spawner.spawn([command, ...args], input, timeoutMs, until);
+  const result = await spawned.catch((cause: unknown) => {
     throw new ToolError(shown, undefined, "", "could not be run", cause);
   });
   const { stdout, stderr, exitCode } = result;

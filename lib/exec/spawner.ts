@@ -12,11 +12,18 @@ export interface SpawnedResult {
 }
 
 export interface Spawner {
-  spawn(argv: readonly string[], input: string | undefined, timeoutMs: number): Promise<SpawnedResult>;
+  /** `until`: the last words of one who has done his work; his end is then not waited for. "" for none. */
+  spawn(
+    argv: readonly string[],
+    input: string | undefined,
+    timeoutMs: number,
+    until: string,
+  ): Promise<SpawnedResult>;
 }
 
 // Frames both ways: length of the rest, then 32-bit numbers in network order and bytes.
-// Request:  id, argc, (length, bytes) × argc, 1 or 0 for input or none, its bytes. argc 0: kill job id.
+// Request:  id, argc, (length, bytes) × argc, length and bytes of the last words, 1 or 0 for input or none, its bytes.
+// argc 0: kill job id.
 // Response: id, status as waitpid gives it, length and bytes of stdout, length and bytes of stderr.
 // One loop over pipes, so that tools run side by side and none of them can block another by talking too much.
 const SCRIPT = String.raw`
@@ -33,7 +40,7 @@ nonblocking($wake); nonblocking($woken);
 $SIG{CHLD} = sub { syswrite($wake, "x") };
 $SIG{PIPE} = "IGNORE"; $SIG{INT} = "IGNORE"; $SIG{TERM} = "IGNORE";
 sub start {
-  my ($id, $input, @argv) = @_;
+  my ($id, $until, $input, @argv) = @_;
   pipe(my $in_r, my $in_w) or die "pipe: $!";
   pipe(my $out_r, my $out_w) or die "pipe: $!";
   pipe(my $err_r, my $err_w) or die "pipe: $!";
@@ -51,7 +58,7 @@ sub start {
   }
   close($in_r); close($out_w); close($err_w);
   nonblocking($_) for $in_w, $out_r, $err_r;
-  my $job = { id => $id, pid => $pid, open => 2, out => "", err => "", input => $input, fh => [$in_w, $out_r, $err_r] };
+  my $job = { id => $id, pid => $pid, open => 2, out => "", err => "", input => $input, until => $until, fh => [$in_w, $out_r, $err_r] };
   $jobs{$id} = $job;
   $byfd{fileno($out_r)} = [$job, $out_r, "out"];
   $byfd{fileno($err_r)} = [$job, $err_r, "err"];
@@ -70,11 +77,13 @@ sub feed {
 }
 sub finish {
   my ($job) = @_;
-  return if !defined $job->{status} || ($job->{open} && !$job->{killed});
+  my $until = $job->{until};
+  my $said = length $until && length $job->{out} >= length $until && substr($job->{out}, -length $until) eq $until;
+  return if (!defined $job->{status} || ($job->{open} && !$job->{killed})) && !$said;
   delete $jobs{$job->{id}};
   # What it started itself may hold its pipes open for as long as it likes.
   for my $fd (keys %byfd) { if ($byfd{$fd}[0] == $job) { close($byfd{$fd}[1]); delete $byfd{$fd} } }
-  my $body = pack("N N N/a N/a", $job->{id}, $job->{status}, $job->{out}, $job->{err});
+  my $body = pack("N N N/a N/a", $job->{id}, $job->{status} // 0, $job->{out}, $job->{err});
   my $frame = pack("N", length $body) . $body;
   while (length $frame) {
     my $sent = syswrite(STDOUT, $frame, 65536);
@@ -94,10 +103,11 @@ sub requests {
     my ($id, $argc, $rest) = unpack("N N a*", substr($requests, 4, $size));
     substr($requests, 0, 4 + $size, "");
     if ($argc == 0) { stop($jobs{$id}) if $jobs{$id}; next }
-    my @argv = unpack("(N/a)$argc", $rest);
-    my $used = 0; $used += 4 + length $_ for @argv;
+    my @words = unpack("(N/a)" . ($argc + 1), $rest);
+    my $used = 0; $used += 4 + length $_ for @words;
     my ($marker, $input) = unpack("N a*", substr($rest, $used));
-    start($id, $marker ? $input : undef, @argv);
+    my $until = pop @words;
+    start($id, $until, $marker ? $input : undef, @words);
   }
 }
 while (1) {
@@ -113,7 +123,7 @@ while (1) {
       next unless vec($r, $fd, 1);
       my $got = sysread($fh, $job->{$what}, 262144, length $job->{$what});
       next if !defined $got && ($!{EAGAIN} || $!{EINTR});
-      next if $got;
+      if ($got) { finish($job) if length $job->{until}; next }
       delete $byfd{$fd}; close($fh); $job->{open}--; finish($job);
     }
   }
@@ -206,7 +216,7 @@ export function createSpawner(): Spawner {
   };
 
   return {
-    spawn: (argv, input, timeoutMs) =>
+    spawn: (argv, input, timeoutMs, until) =>
       new Promise((resolve, reject) => {
         child ??= start();
         const id = nextId++;
@@ -214,11 +224,11 @@ export function createSpawner(): Spawner {
           const job = pending.get(id);
           if (job === undefined) return;
           job.timedOut = true;
-          child?.stdin?.write(request(id, [], undefined));
+          child?.stdin?.write(request(id, [], undefined, ""));
         }, timeoutMs);
         pending.set(id, { resolve, reject, timer, timedOut: false });
         busy();
-        child.stdin?.write(request(id, argv, input));
+        child.stdin?.write(request(id, argv, input, until));
       }),
   };
 }
@@ -245,15 +255,15 @@ function unrefable(stream: unknown): { ref(): void; unref(): void } | undefined 
     : undefined;
 }
 
-function request(id: number, argv: readonly string[], input: string | undefined): Buffer {
-  const words = argv.map((word) => Buffer.from(word));
+function request(id: number, argv: readonly string[], input: string | undefined, until: string): Buffer {
+  const words = argv.length === 0 ? [] : [...argv, until].map((word) => Buffer.from(word));
   const data = Buffer.from(input ?? "");
   const size =
     8 + words.reduce((sum, word) => sum + 4 + word.length, 0) + (argv.length === 0 ? 0 : 4 + data.length);
   const frame = Buffer.allocUnsafe(4 + size);
   let at = frame.writeUInt32BE(size, 0);
   at = frame.writeUInt32BE(id, at);
-  at = frame.writeUInt32BE(words.length, at);
+  at = frame.writeUInt32BE(argv.length, at);
   for (const word of words) {
     at = frame.writeUInt32BE(word.length, at);
     at += word.copy(frame, at);

@@ -109,6 +109,30 @@ describe("run", () => {
     for (const { stderr } of started) if (await isAlive(stderr.trim())) process.kill(Number(stderr));
   });
 
+  it("has the answer with the last words, without waiting for the end, and buries the dead all the same", async () => {
+    const { stdout, exitCode } = await sh("echo $$; echo done; exec sleep 60", { until: "done\n" });
+    const pid = Number.parseInt(stdout, 10);
+    expect({ stdout, exitCode }).toEqual({ stdout: `${pid}\ndone\n`, exitCode: 0 });
+    expect(await isAlive(String(pid))).toBe(true);
+    process.kill(pid, "SIGKILL");
+    const isGone = () =>
+      readFile(`/proc/${pid}/stat`).then(
+        () => false,
+        () => true,
+      );
+    await until(isGone, "the tool to be waited for");
+  });
+
+  it("goes by the status of a tool that ended without its last words", async () => {
+    expect((await failureOf(sh("echo don; echo no >&2; exit 3", { until: "done\n" }))).message).toMatch(
+      /exit status 3: no$/,
+    );
+    expect(await sh("printf done", { until: "done\n" })).toMatchObject({ stdout: "done", exitCode: 0 });
+    expect((await failureOf(sh("exec sleep 60", { until: "done\n", timeoutMs: 100 }))).message).toMatch(
+      /100 ms/,
+    );
+  });
+
   it("survives a tool that ends without reading its input", async () => {
     const input = "x".repeat(8 * 1024 * 1024);
     expect((await sh("exit 0", { input })).exitCode).toBe(0);
