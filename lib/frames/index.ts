@@ -2,6 +2,7 @@
 // Node has no AF_PACKET and we compile nothing, so perl (perl-base is Essential on Debian) holds the socket.
 import { type Run, ToolError } from "../exec/index.ts";
 import { checkedIndex, failuresIn, sendError, unsent } from "./failures.ts";
+import { DONE } from "./perl.ts";
 
 export type { Answer } from "./claims.ts";
 export { SendError, type SendFailure } from "./errors.ts";
@@ -37,6 +38,8 @@ while (my $line = <STDIN>) {
   push @failed, "failed $ifindex $why\\n" unless $seen{"$ifindex $why"}++;
 }
 die @failed if @failed;
+print "${DONE}";
+close STDOUT;
 `;
 
 export function createSender(run: Run): Sender {
@@ -47,7 +50,7 @@ export function createSender(run: Run): Sender {
         ({ ifindex, frame }) => `${checkedIndex(ifindex)} ${Buffer.from(frame).toString("hex")}\n`,
       );
       try {
-        await run("perl", ["-e", SCRIPT], { input: input.join("") });
+        await run("perl", ["-e", SCRIPT], { input: input.join(""), until: DONE });
       } catch (error) {
         const failures = error instanceof ToolError ? failuresIn(error.stderr.split("\n")) : [];
         throw failures.length > 0 ? sendError(failures, error) : unsent(error);

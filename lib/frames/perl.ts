@@ -4,6 +4,9 @@ import { hostBytes } from "./bytes.ts";
 import { type Answer, claimFilter } from "./claims.ts";
 import { checkedIndex } from "./failures.ts";
 
+/** Said when all is sent and heard: closing a packet socket waits for all processors (an RCU grace period), which nobody else need. */
+export const DONE = "done\n";
+
 /**
  * Subs of the scripts that listen. `listen IFINDEX PROTOCOL INSTRUCTION…` opens a socket for one link and one EtherType: a
  * socket for all of them would have the kernel copy every packet that leaves this host, and would hear us as well. Its

@@ -3,7 +3,7 @@
 import type { Run } from "../exec/index.ts";
 import { type Answer, answersIn } from "./claims.ts";
 import { failuresIn, sendError, unsent } from "./failures.ts";
-import { LISTENING, listenLines } from "./perl.ts";
+import { DONE, LISTENING, listenLines } from "./perl.ts";
 import { arpProbe, solicitation } from "./questions.ts";
 
 export interface ProbeTarget {
@@ -26,15 +26,15 @@ export interface Prober {
   probe(targets: readonly ProbeTarget[], waitMs: number): Promise<readonly Answer[]>;
 }
 
-// POSIX::times is the only clock of perl-base that nobody can set; it ticks 100 times a second, hence a tick more.
+// Waiting is counted by what select(2) leaves of its time, which no clock that somebody sets can change. Each look counts as
+// a tenth of a millisecond, so that a storm of claims cannot keep it here.
 const SCRIPT = `${LISTENING}
-require POSIX;
 sub most { 4096 }
-my ($ticks, @frames) = (0);
+my ($left, @frames) = (0);
 while (my $line = <STDIN>) {
   if ($line =~ /^listen ([0-9]+) ([0-9]+) ([0-9, ]+)$/) { listen_on($1, $2, split / /, $3) }
   elsif ($line =~ /^send ([0-9]+) ([0-9a-f]+)$/) { push @frames, [$1, pack("H*", $2)] }
-  elsif ($line =~ /^wait ([0-9]+)$/) { $ticks = 1 + int(($1 + 9) / 10) }
+  elsif ($line =~ /^wait ([0-9]+)$/) { $left = $1 / 1000 }
   else { die "unreadable line $.\\n" }
 }
 socket(my $out, 17, 3, 0) or die "AF_PACKET socket: $!\\n";
@@ -45,13 +45,16 @@ for my $frame (@frames) {
   failed($ifindex, "$!") if !defined $sent;
   take($_) for keys %sockets;
 }
-my $end = (POSIX::times())[0] + $ticks;
-while (%sockets && (my $left = $end - (POSIX::times())[0]) > 0) {
+while (%sockets && $left > 0) {
   my $ready = waiting();
-  next if select($ready, undef, undef, $left / 100) < 1;
+  (my $found, $left) = select($ready, undef, undef, $left);
+  next if $found < 1;
+  $left -= 0.0001;
   for my $fd (keys %sockets) { take($fd) if vec($ready, $fd, 1) }
 }
 take($_) for keys %sockets;
+print "${DONE}";
+close STDOUT;
 `;
 
 export function createProber(run: Run): Prober {
@@ -62,6 +65,7 @@ export function createProber(run: Run): Prober {
       const { stdout } = await run("perl", ["-e", SCRIPT], {
         input: `${input.join("\n")}\n`,
         timeoutMs: waitMs + 30_000,
+        until: DONE,
       }).catch((error: unknown) => {
         throw unsent(error);
       });
