@@ -10,6 +10,7 @@ import type { Plan } from "./plan/plan.ts";
 import { toConfirm } from "./sync/announce.ts";
 import type { AnyBackend } from "./sync/backend.ts";
 import type { Contention } from "./sync/contention.ts";
+import { type Ahead, toReadBack } from "./sync/read-back.ts";
 import { carryOut, type Outcome } from "./sync/round.ts";
 import { adoptServed } from "./sync/sets.ts";
 
@@ -31,12 +32,11 @@ export interface LoopParts {
   readonly backends: readonly AnyBackend[];
   readonly readHost: (dirty: ReadonlySet<Domain>) => Promise<HostFacts>;
   readonly assumeHost: (facts: HostFacts) => void;
+  /** Missing where nothing is read back before its round has ended. */
+  readonly ahead?: Ahead;
   readonly readObjects: (all: boolean) => Promise<Objects>;
   readonly contention: Contention;
 }
-
-/** A write of more lines than this is read back at once although its backend would trust it. */
-const READ_BACK_LINES = 256;
 
 const NO_LINES: ReadonlySet<string> = new Set();
 
@@ -93,10 +93,13 @@ export function createLoop(parts: LoopParts): Loop {
           const lines = parts.contention.heldLines(name);
           return lines === "all" ? NO_LINES : lines;
         },
+        ahead: parts.ahead,
       });
       if (write) {
         parts.assumeHost(outcome.facts);
-        toVerify = domainsToVerify(outcome);
+        toVerify = toReadBack(outcome);
+        // It is asked again later, and then of what there is then.
+        if (outcome.failures.length > 0) parts.ahead?.doubt(toVerify);
         // Written again although nobody asked for anything new: somebody else undid it. What failed was not written.
         // Nor is a link that flaps anybody's doing against us.
         const links = JSON.stringify(observed.network.links);
@@ -120,15 +123,4 @@ function sameObjects(before: Objects | undefined, now: Objects): boolean {
   return (["egressIPs", "nodes", "namespaces", "pods"] as const).every(
     (kind) => before?.[kind] === now[kind],
   );
-}
-
-function domainsToVerify(outcome: Outcome): Set<Domain> {
-  const domains = new Set<Domain>();
-  const failed = new Set(outcome.failures.map(({ backend }) => backend));
-  for (const [backend, lines] of outcome.wrote) {
-    if (backend.verifies !== undefined) domains.add(backend.verifies);
-    else if (lines > READ_BACK_LINES || failed.has(backend.name))
-      for (const domain of backend.reads.facts) domains.add(domain);
-  }
-  return domains;
 }

@@ -39,6 +39,7 @@ export async function assemble(
     backends: host.backends,
     readHost: (dirty) => host.input.read(dirty),
     assumeHost: (facts) => host.input.assume(facts),
+    ahead: host.input,
     readObjects,
     contention,
   });

@@ -18,7 +18,7 @@ import { serveHealth } from "../telemetry/health.ts";
 import { createJournal } from "../telemetry/journal.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
 import { createStatus } from "../telemetry/status.ts";
-import { createWake, type Wake } from "../wake.ts";
+import { createWake } from "../wake.ts";
 import { assemble, openManifests } from "./parts.ts";
 
 /** Wait after a failed round: doubled up to the longest, with a random part so that nodes do not retry in step. */
@@ -70,9 +70,14 @@ export async function runDaemon(config: Config): Promise<number> {
   const debug = await serveDebug(config.debugSocket, status.answer, ordersTo(draining));
   const health = await serveHealth(config, log);
   const watchFor = createWatching(host);
-  const stopWatching = watchHost(wake, log);
+  // A reading that was begun before may not have seen it.
+  const told = (domains: readonly Domain[]) => {
+    host.input.doubt(domains);
+    for (const domain of domains) wake.because(domain);
+  };
+  const stopWatching = watchHost(told, log);
   const tick = setInterval(() => wake.because("tick"), config.resyncSeconds * 1000);
-  const glance = setInterval(() => lookAtSets(host, wake), GLANCE_MS);
+  const glance = setInterval(() => lookAtSets(host, () => told(["sets"])), GLANCE_MS);
   let ending: NodeJS.Signals | undefined;
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.once(signal, () => {
@@ -154,13 +159,10 @@ function createWatching({ rivals }: Host): (round: Round) => void {
 }
 
 /** A set that cannot be looked at is read as a whole, and the round says what is wrong. */
-function lookAtSets(host: Host, wake: Wake): void {
-  host.setsIntact().then(
-    (intact) => {
-      if (!intact) wake.because("sets");
-    },
-    () => wake.because("sets"),
-  );
+function lookAtSets(host: Host, doubtful: () => void): void {
+  host.setsIntact().then((intact) => {
+    if (!intact) doubtful();
+  }, doubtful);
 }
 
 function retireLeftovers(host: Host, log: Logger): void {
@@ -209,7 +211,7 @@ function createRetry(wake: () => void): { after(delayMs: number | undefined): vo
 }
 
 /** The kernel tells of links, addresses, routes and rules, and of nft transactions; a monitor that ends is started again. */
-function watchHost(wake: Wake, log: Logger): () => void {
+function watchHost(told: (domains: readonly Domain[]) => void, log: Logger): () => void {
   let closed = false;
   const open = new Map<string, { close(): void }>();
   const keep = (
@@ -217,9 +219,7 @@ function watchHost(wake: Wake, log: Logger): () => void {
     domains: readonly Domain[],
     start: (change: () => void, end: (why: string) => void) => { close(): void },
   ) => {
-    const change = () => {
-      for (const domain of domains) wake.because(domain);
-    };
+    const change = () => told(domains);
     open.set(
       name,
       start(change, (why) => {

@@ -54,6 +54,10 @@ export const DOMAINS: readonly Domain[] = [
 export interface HostInput {
   /** Facts now, with these domains read anew; all of them the first time. Throws ToolError, ParseError. */
   read(dirty: ReadonlySet<Domain>): Promise<HostFacts>;
+  /** Begins to read what of these tools tell, for the next read() that wants it. `expected`: what keeps its objects if it is there. */
+  begin(domains: readonly Domain[], expected: HostFacts): void;
+  /** Something may have changed there since a reading began: it is not taken. */
+  doubt(domains: Iterable<Domain>): void;
   /** Facts as they were last read or assumed. */
   known(): HostFacts | undefined;
   /** Takes over what a backend's writes have made of the facts. */
@@ -62,52 +66,82 @@ export interface HostInput {
 
 export function createHostInput(readers: HostReaders): HostInput {
   let facts: HostFacts | undefined;
+  const listings = listingsOf(readers);
+  const begun = new Map<Domain, Promise<unknown>>();
   return {
     read: async (dirty) => {
       const known = facts;
       const wants = (domain: Domain) => known === undefined || dirty.has(domain);
-      const [network, ipv4, ipv6, sets, nft, reference, record, northbound] = await Promise.all([
-        wants("network") ? readers.netlink.read() : known?.network,
-        wants("iptables") ? readers.iptables.save(4, isOurChain) : known?.iptables[4],
-        wants("iptables") ? readers.iptables.save(6, isOurChain) : known?.iptables[6],
-        wants("sets")
-          ? readers.ipset.save(isOurSet).then((sets) => setFacts(sets, known?.sets))
-          : known?.sets,
-        wants("nft")
-          ? readers.nft.listTable("inet", LEAK_TABLE).then((text) => normalizeTable(text ?? ""))
-          : known?.nft,
+      const early = new Map(begun);
+      begun.clear();
+      const listed = <D extends keyof Listings>(domain: D) =>
+        wants(domain)
+          ? ((early.get(domain) as ReturnType<Listings[D]> | undefined) ?? listings[domain](known))
+          : known?.[domain];
+      const [network, iptables, sets, nft, reference, record, northbound] = await Promise.all([
+        listed("network"),
+        listed("iptables"),
+        listed("sets"),
+        listed("nft"),
         wants("nft") || wants("reference") ? (readers.readReference?.() ?? NO_REFERENCE) : known?.reference,
         wants("record") ? readers.readRecord() : known?.record,
         // Kept current by the server; when the record is in doubt too, everything is.
         wants("northbound") ? readers.readNorthbound(wants("record")) : known?.northbound,
       ]);
-      const next = { network, sets, nft, reference, record, northbound } as Pick<
+      const next = { network, iptables, sets, nft, reference, record, northbound } as Pick<
         HostFacts,
-        "network" | "sets" | "nft" | "reference" | "record" | "northbound"
+        "network" | "iptables" | "sets" | "nft" | "reference" | "record" | "northbound"
       >;
       // Links come and go with their sysctls, so both are read together.
       const sysctls =
         known === undefined || wants("sysctls") || wants("network")
           ? readSysctls(readers.managementPort, next.network, next.record, known?.sysctls)
           : known.sysctls;
-      const iptables =
-        known !== undefined && !wants("iptables")
-          ? known.iptables
-          : ({ 4: ipv4, 6: ipv6 } as HostFacts["iptables"]);
       const announced =
         known === undefined
           ? announcedBefore(next.record, next.network)
           : stillAnnounced(known, next.network, readers.rivals.takeDoubted());
       // Known without asking anybody.
       const rivals = readers.rivals.read();
-      facts = Object.freeze({ ...next, iptables, sysctls, announced, rivals });
+      facts = Object.freeze({ ...next, sysctls, announced, rivals });
       return facts;
+    },
+    begin: (domains, expected) => {
+      for (const domain of domains) {
+        if (!isListed(domain)) continue;
+        const reading = listings[domain](expected);
+        // Whoever takes it is told; nobody may ever.
+        reading.catch(() => {});
+        begun.set(domain, reading);
+      }
+    },
+    doubt: (domains) => {
+      for (const domain of domains) begun.delete(domain);
     },
     known: () => facts,
     assume: (assumed) => {
       facts = assumed;
     },
   };
+}
+
+/** Domains that tools print: what takes time, and may be begun before it is asked for. */
+function listingsOf({ netlink, iptables, ipset, nft }: HostReaders) {
+  return {
+    network: () => netlink.read(),
+    iptables: async () => {
+      const [four, six] = await Promise.all([iptables.save(4, isOurChain), iptables.save(6, isOurChain)]);
+      return { 4: four, 6: six };
+    },
+    sets: async (expected?: HostFacts) => setFacts(await ipset.save(isOurSet), expected?.sets),
+    nft: async () => normalizeTable((await nft.listTable("inet", LEAK_TABLE)) ?? ""),
+  } satisfies Partial<{ [D in Domain]: (expected?: HostFacts) => Promise<HostFacts[D]> }>;
+}
+
+type Listings = ReturnType<typeof listingsOf>;
+
+function isListed(domain: Domain): domain is keyof Listings {
+  return domain === "network" || domain === "iptables" || domain === "sets" || domain === "nft";
 }
 
 /** A set that holds what we thought it holds keeps its object: nothing has to be compared with it again. */

@@ -42,6 +42,8 @@ export interface Backend<C> {
   prepare?(changes: readonly C[]): Promise<void>;
   /** Domain to read back after a write; undefined where a successful write is trusted until the slow tick. */
   readonly verifies: Domain | undefined;
+  /** Domain to read back after a write that is large, where one is trusted else. */
+  readonly verifiesLarge?: Domain;
   diff(plan: Plan, facts: HostFacts): Diff<C>;
   /** Lines as the tool takes them, or as an operator would type them. */
   print(changes: readonly C[]): readonly string[];

@@ -4,7 +4,8 @@
 // Also the printer of a round: the same text for `plan`, the golden files, the debug socket and bug reports.
 import type { HostFacts } from "../model/facts.ts";
 import type { Plan } from "../plan/plan.ts";
-import type { AnyBackend } from "./backend.ts";
+import type { AnyBackend, Diff } from "./backend.ts";
+import { type Ahead, readyToRead, toReadBack } from "./read-back.ts";
 
 export type Phase = "withdraw" | "establish" | "retire";
 
@@ -37,6 +38,8 @@ export interface RoundOptions {
   readonly held: (backend: AnyBackend) => boolean;
   /** Lines that are left out of what a backend does, where it can do the rest without them. */
   readonly heldLines?: (backend: AnyBackend) => ReadonlySet<string>;
+  /** Begins to read back what is written while others are still at work; missing where nothing is read back. */
+  readonly ahead?: Ahead | undefined;
 }
 
 /** Carries a plan out, or only works it out. Never throws for what a backend throws: that is an outcome. */
@@ -64,10 +67,13 @@ export async function carryOut(
     group: readonly AnyBackend[],
     phase: Phase,
     changesOf: (backend: AnyBackend) => readonly unknown[],
+    meanwhile: () => void = () => {},
   ) => {
     const acting = group
       .map((backend) => ({ backend, changes: guarded(backend, phase, () => changesOf(backend)) }))
       .filter(({ changes }) => changes.length > 0);
+    // Of what is taken away now some may be read by another name, too.
+    if (phase === "retire" && acting.length > 0) options.ahead?.doubt(toReadBack({ wrote, failures }));
     const running = acting.map(({ backend, changes }) => {
       const step: Step = { backend: backend.name, phase, lines: backend.print(changes) };
       steps.push(step);
@@ -77,6 +83,7 @@ export async function carryOut(
       const apply = () => backend.apply(changes, step.lines);
       return failureOf(ready === undefined ? apply() : ready.then(apply));
     });
+    meanwhile();
     for (const [index, { backend, changes }] of acting.entries()) {
       // Worked out while the tools are at it; thrown away when they fail.
       const isTold = options.write && backend.reread !== undefined;
@@ -104,26 +111,43 @@ export async function carryOut(
         ? []
         : backend.withdraw(plan, allowed(backend, facts).retire),
     );
-  // Worked out before anything is established, but for the late ones: a backend may ask what is new, and must not see what
-  // another has just added.
+  // From what stood before anything is established, but for the late ones: a backend may ask what is new, and must not see
+  // what another has just added.
   const standing = facts;
-  const establish = new Map(
-    backends
-      .filter((backend) => !backend.late && !options.held(backend))
-      .map((backend) => [backend, guarded(backend, "establish", () => allowed(backend, standing).establish)]),
-  );
+  const workedOut = new Map<AnyBackend, Diff<unknown>>();
+  const diffStanding = (backend: AnyBackend) => {
+    const known = workedOut.get(backend);
+    if (known !== undefined || backend.late || options.held(backend)) return known ?? NO_CHANGES;
+    let diff: Diff<unknown> = NO_CHANGES;
+    guarded(backend, "establish", () => {
+      diff = allowed(backend, standing);
+      return [];
+    });
+    workedOut.set(backend, diff);
+    return diff;
+  };
   const failed = (name: string) => failures.some(({ backend }) => backend === name);
   const toEstablish = (backend: AnyBackend) => {
     if (backend.needs?.some(failed)) return [];
     return backend.late && !options.held(backend)
       ? allowed(backend, facts).establish
-      : (establish.get(backend) ?? []);
+      : diffStanding(backend).establish;
   };
   if (options.write)
-    for (const [backend, changes] of establish)
-      if (backend.prepare !== undefined && changes.length > 0)
-        prepared.set(backend, backend.prepare(changes));
-  for (const group of groups) await act(group, "establish", toEstablish);
+    for (const backend of backends) {
+      if (backend.prepare === undefined) continue;
+      const { establish } = diffStanding(backend);
+      if (establish.length > 0) prepared.set(backend, backend.prepare(establish));
+    }
+  for (const [at, group] of groups.entries()) {
+    // The next ones are worked out while the tools are at it.
+    await act(group, "establish", toEstablish, () => groups[at + 1]?.forEach(diffStanding));
+    if (failures.length > 0 || !options.write) continue;
+    const later = () => groups.slice(at + 1).flat();
+    const toWrite = () => later().filter((backend) => diffStanding(backend).establish.length > 0);
+    const ready = readyToRead({ wrote, failures }, group, toWrite);
+    if (ready.length > 0) options.ahead?.begin(ready, facts);
+  }
   if (failures.length === 0) {
     for (const group of [...groups].reverse()) {
       if (failures.length > 0 || group.some((backend) => options.held(backend))) break;
@@ -139,6 +163,8 @@ export async function carryOut(
   }
   return { steps, failures, facts, wrote };
 }
+
+const NO_CHANGES: Diff<unknown> = { establish: [], retire: [] };
 
 /** Resolves to what it failed with: several run at a time, and one failure must not leave the others unawaited. */
 function failureOf(applying: Promise<void>): Promise<Error | undefined> {

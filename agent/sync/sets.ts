@@ -20,6 +20,7 @@ export function sets(tools: Pick<Tools, "ipset">): Backend<SetChange> {
     reads: { plan: ["sets", "cutUnmarked"], facts: ["sets", "iptables"] },
     beside: true,
     verifies: undefined,
+    verifiesLarge: "sets",
     diff: (plan, facts) => ({
       establish: [...creates(plan, facts), ...adds(plan, facts)],
       retire: removals(plan, facts),

@@ -20,6 +20,7 @@ export function steering(tools: Pick<Tools, "ipset">): Backend<SetChange> {
     // A connection that was to be cut and was not would keep its source under the eyes of everybody.
     needs: ["flows"],
     verifies: undefined,
+    verifiesLarge: "sets",
     diff: (plan, facts) => {
       const establish: SetChange[] = [];
       const retire: SetChange[] = [];

@@ -70,6 +70,26 @@ describe("a round", () => {
     expect(tools.writes).toEqual([]);
   });
 
+  it("does not rely on what it began to read back when something failed: that is asked again later", async () => {
+    const begun = new Set<Domain>();
+    const ahead = {
+      begin: (domains: readonly Domain[]) => domains.forEach((domain) => void begun.add(domain)),
+      doubt: (domains: Iterable<Domain>) => [...domains].forEach((domain) => void begun.delete(domain)),
+    };
+    const tools = recordingTools();
+    const batch = async (lines: readonly string[]) => {
+      if (lines.some((line) => line.startsWith("address "))) throw new Error("Permission denied");
+    };
+    const failing = createBackends({ ...tools, netlink: { batch } });
+    const { loop } = looping({ backends: failing, ahead });
+    expect((await loop.round(none, writing)).outcome.failures).not.toEqual([]);
+    expect([...begun]).toEqual([]);
+    const { loop: working } = looping({ ahead });
+    await working.round(none, writing);
+    expect([...begun].sort()).toEqual(["iptables", "network", "nft"]);
+    for (const domain of begun) expect(working.unverified()).toContain(domain);
+  });
+
   it("announces what is held anew when the objects could not be read for a while, and goes on stopping what leaves (BL-35)", async () => {
     let fails = false;
     let wanted = all;

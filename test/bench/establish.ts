@@ -21,6 +21,7 @@ const host = await openHost(config, { writes: true });
 async function establish(): Promise<{
   readonly readHost: number;
   readonly toVerified: number;
+  readonly cpu: number;
   readonly steps: readonly Step[];
 }> {
   const loop = createLoop({
@@ -29,10 +30,12 @@ async function establish(): Promise<{
     backends: host.backends,
     readHost: (dirty) => host.input.read(dirty),
     assumeHost: (facts) => host.input.assume(facts),
+    ahead: host.input,
     readObjects: async () => objects,
     contention: createContention(() => 0),
   });
   const start = performance.now();
+  const cpuBefore = process.cpuUsage();
   let dirty: ReadonlySet<Domain> = new Set(DOMAINS);
   let first: { readonly read: number; readonly steps: readonly Step[] } | undefined;
   do {
@@ -43,7 +46,17 @@ async function establish(): Promise<{
     first ??= { read: took.read, steps: outcome.steps };
     dirty = loop.unverified();
   } while (dirty.size > 0);
-  return { readHost: first.read, toVerified: performance.now() - start - first.read, steps: first.steps };
+  return {
+    readHost: first.read,
+    toVerified: performance.now() - start - first.read,
+    cpu: cpuSince(cpuBefore),
+    steps: first.steps,
+  };
+}
+
+function cpuSince(before: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
 }
 
 if (process.argv[2] === "warm") {
@@ -52,9 +65,9 @@ if (process.argv[2] === "warm") {
   await carryOut(host.backends, nothing, facts, { write: true, held: () => false });
   await host.input.read(new Set(DOMAINS));
 }
-const { readHost, toVerified, steps } = await establish();
+const { readHost, toVerified, cpu, steps } = await establish();
 await host.close();
 manifests.close();
 process.stdout.write(
-  JSON.stringify({ readObjects, readHost, toVerified, rss: process.memoryUsage.rss() / 1048576, steps }),
+  JSON.stringify({ readObjects, readHost, toVerified, cpu, rss: process.memoryUsage.rss() / 1048576, steps }),
 );

@@ -19,10 +19,12 @@ function host() {
     addresses: [...network.addresses, address("eth1", `${E4}/32`), address("eth1", `${E6}/128`)],
   };
   const read: string[] = [];
+  let failing: Error | undefined;
   const readers = {
     netlink: {
       read: async () => {
         read.push("network");
+        if (failing !== undefined) throw failing;
         return { ...there };
       },
     },
@@ -46,6 +48,10 @@ function host() {
   const input = createHostInput(readers);
   return {
     read,
+    input,
+    fail: (error: Error | undefined) => {
+      failing = error;
+    },
     facts: (...dirty: readonly Domain[]) => input.read(new Set(dirty)),
     hear: () => {
       rivals = [rival];
@@ -75,5 +81,43 @@ describe("host facts", () => {
     expect(parseFacts(printFacts(facts))).toEqual(facts);
     expect(printFacts(bareHost)).not.toContain("rivals");
     expect(parseFacts(printFacts(bareHost))).toEqual(bareHost);
+  });
+
+  it("take a reading that was begun, once", async () => {
+    const { facts, input, read } = host();
+    const before = await facts();
+    input.begin(["network", "sysctls", "record"], before);
+    expect(read).toEqual(["network", "network"]);
+    const after = await facts("network");
+    expect(read).toHaveLength(2);
+    expect(after.network).not.toBe(before.network);
+    await facts("network");
+    expect(read).toHaveLength(3);
+  });
+
+  it("do not take one that something was told since, or that nobody asked for at the time", async () => {
+    const { facts, input, read } = host();
+    const before = await facts();
+    input.begin(["network"], before);
+    input.doubt(["nft"]);
+    input.doubt(["network"]);
+    await facts("network");
+    expect(read).toHaveLength(3);
+    input.begin(["network"], before);
+    expect((await facts("nft")).network).toBe(input.known()?.network);
+    await facts("network");
+    expect(read).toHaveLength(5);
+  });
+
+  it("are not known when a reading that was begun failed, and that harms nobody who does not ask", async () => {
+    const { facts, input, fail } = host();
+    const before = await facts();
+    fail(new Error("ip: no answer"));
+    input.begin(["network"], before);
+    await expect(facts("network")).rejects.toThrow("ip: no answer");
+    input.begin(["network"], before);
+    fail(undefined);
+    await facts("nft");
+    expect((await facts("network")).network.links).toEqual(before.network.links);
   });
 });

@@ -2,7 +2,7 @@
 // that fail: what one backend cannot do stops nobody from establishing, and everybody from retiring.
 import { describe, expect, it } from "vitest";
 import { createBuild, type Objects } from "../../../agent/model/build.ts";
-import type { HostFacts } from "../../../agent/model/facts.ts";
+import type { Domain, HostFacts } from "../../../agent/model/facts.ts";
 import { emptyShards, getFrom } from "../../../agent/model/shards.ts";
 import { createMode } from "../../../agent/plan/modes.ts";
 import { nothing, type Plan } from "../../../agent/plan/plan.ts";
@@ -53,10 +53,94 @@ describe("carryOut", () => {
     expect(facts.nft).toBe("+a+b+c-c-b-a");
   });
 
-  it("works out what to establish before anything is written", async () => {
+  it("works out what to establish from what stood before, whoever has written since", async () => {
     const log: string[] = [];
-    await carryOut([scripted("a", log), scripted("b", log)], nothing, bareHost, free);
-    expect(log.indexOf("diff b")).toBeLessThan(log.indexOf("+a"));
+    const seen: string[] = [];
+    const looking = (name: string): AnyBackend => {
+      const backend = scripted(name, log, { retire: [] });
+      return {
+        ...backend,
+        diff: (plan, facts) => {
+          seen.push(`${name} sees ${JSON.stringify(facts.nft)}`);
+          return backend.diff(plan, facts);
+        },
+      };
+    };
+    await carryOut([looking("a"), looking("b"), looking("c")], nothing, bareHost, free);
+    expect(seen.slice(0, 3)).toEqual(['a sees ""', 'b sees ""', 'c sees ""']);
+    expect(writes(log)).toEqual(["+a", "+b", "+c"]);
+  });
+
+  it("begins what takes time before any other work", async () => {
+    const log: string[] = [];
+    const prepare = async () => void log.push("prepare c");
+    const backends = [scripted("a", log), scripted("b", log), { ...scripted("c", log), prepare }];
+    await carryOut(backends, nothing, bareHost, free);
+    expect(log.slice(0, 3)).toEqual(["diff c", "prepare c", "diff a"]);
+  });
+
+  describe("reading back", () => {
+    /** Each writes one domain; says in the log what is begun, and what that reading is to find. */
+    const reading = async (
+      domains: readonly (readonly [string, Domain, Partial<Diff<string>> & { fails?: string }])[],
+      { write = true }: { write?: boolean } = {},
+    ) => {
+      const log: string[] = [];
+      const backends = domains.map(
+        ([name, domain, of]): AnyBackend => ({ ...scripted(name, log, of), verifies: domain }),
+      );
+      const ahead = {
+        begin: (begun: readonly Domain[], { nft }: HostFacts) => log.push(`begin ${begun.join(" ")} ${nft}`),
+        doubt: (doubted: Iterable<Domain>) => log.push(`doubt ${[...doubted].join(" ")}`),
+      };
+      await carryOut(backends, nothing, bareHost, { ...free, write, ahead });
+      return writes(log);
+    };
+    const only = { retire: [] };
+
+    it("begins when nobody is to write a domain any more, beside those that write others", async () => {
+      expect(
+        await reading([
+          ["a", "network", only],
+          ["b", "iptables", only],
+          ["c", "network", only],
+          ["d", "sets", { establish: [], retire: [] }],
+        ]),
+      ).toEqual(["+a", "+b", "begin iptables +a+b", "+c", "begin network +a+b+c"]);
+    });
+
+    it("is not to be relied on when something is taken away after it has begun", async () => {
+      const one = { retire: ["-a"] };
+      expect(await reading([["a", "network", one]])).toEqual([
+        "+a",
+        "begin network +a",
+        "doubt network",
+        "-a",
+      ]);
+    });
+
+    it("begins nothing once something failed, and where nothing is written", async () => {
+      const failing = { retire: [], fails: "+a" };
+      expect(
+        await reading([
+          ["a", "network", failing],
+          ["b", "nft", only],
+        ]),
+      ).toEqual(["+a", "+b"]);
+      expect(await reading([["a", "network", only]], { write: false })).toEqual([]);
+    });
+
+    it("begins again for one that is worked out late", async () => {
+      const log: string[] = [];
+      const many = Array.from({ length: 300 }, (_, n) => `+${n}`);
+      const backends: AnyBackend[] = [
+        { ...scripted("a", [], { establish: many, retire: [] }), verifiesLarge: "sets" },
+        { ...scripted("b", [], only), late: true, verifiesLarge: "sets" },
+      ];
+      const ahead = { begin: (begun: readonly Domain[]) => log.push(begun.join(" ")), doubt: () => {} };
+      await carryOut(backends, nothing, bareHost, { ...free, ahead });
+      expect(log).toEqual(["sets", "sets"]);
+    });
   });
 
   it("goes on establishing when one fails, and then retires nothing", async () => {
