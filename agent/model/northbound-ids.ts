@@ -21,41 +21,45 @@ export interface Ids {
   readonly node?: string;
 }
 
-/** A new object, to be filled: there is one for each row, and a copy of each costs as much as the row. */
-function writtenBy({ owner, node }: Ids): Record<string, string> {
-  const ids: Record<string, string> = { [OWNER_KEY]: owner, [TYPE_KEY]: OWNER_TYPE };
-  if (node !== undefined) ids[NODE_KEY] = node;
-  return ids;
-}
-
-/** Ids of a policy or QoS row: the latter are built as if they were policies (quirk of the reference, part of the contract). */
+/**
+ * Ids of a policy or QoS row: the latter are built as if they were policies (quirk of the reference, part of the contract).
+ * Keys in order, as they are read: there is one such object for each row.
+ */
 export function policyIds(
-  of: Ids,
+  { owner, node }: Ids,
   priority: number,
   name: string,
   family: IpFamily,
 ): Readonly<Record<string, string>> {
-  const ids: Record<string, string> = writtenBy(of);
-  ids[ID_KEY] = `${of.owner}:${OWNER_TYPE}:${priority}:${name}:${family}:${NETWORK}`;
-  ids[NAME_KEY] = name;
+  const ids: Record<string, string> = node === undefined ? {} : { [NODE_KEY]: node };
   ids["ip-family"] = family;
+  ids[ID_KEY] = `${owner}:${OWNER_TYPE}:${priority}:${name}:${family}:${NETWORK}`;
+  ids[NAME_KEY] = name;
+  ids[OWNER_KEY] = owner;
+  ids[TYPE_KEY] = OWNER_TYPE;
   ids["network"] = NETWORK;
   ids["priority"] = String(priority);
   return ids;
 }
 
 /** NAT rows carry no network. */
-export function natIds(of: Ids, name: string, family: IpFamily): Readonly<Record<string, string>> {
-  const ids: Record<string, string> = writtenBy(of);
-  ids[ID_KEY] = `${of.owner}:${OWNER_TYPE}:${name}:${family}`;
-  ids[NAME_KEY] = name;
+export function natIds(
+  { owner, node }: Ids,
+  name: string,
+  family: IpFamily,
+): Readonly<Record<string, string>> {
+  const ids: Record<string, string> = node === undefined ? {} : { [NODE_KEY]: node };
   ids["ip-family"] = family;
+  ids[ID_KEY] = `${owner}:${OWNER_TYPE}:${name}:${family}`;
+  ids[NAME_KEY] = name;
+  ids[OWNER_KEY] = owner;
+  ids[TYPE_KEY] = OWNER_TYPE;
   return ids;
 }
 
 /** A route carries no ids in the reference; ours does, since nothing else would tell uninstall whose it is. */
-export function routeIds(of: Ids): Readonly<Record<string, string>> {
-  return writtenBy(of);
+export function routeIds({ owner, node }: Ids): Readonly<Record<string, string>> {
+  return { ...(node === undefined ? {} : { [NODE_KEY]: node }), [OWNER_KEY]: owner, [TYPE_KEY]: OWNER_TYPE };
 }
 
 export interface AddressSetName {

@@ -31,7 +31,9 @@ export function monitorRequests(
   for (const definition of definitions) {
     const columns = wantedColumns(definition, schema);
     if (columns === undefined) continue;
-    const where = encodeWhere(tableOf(schema, definition.name), definition.where);
+    const where = encodeWhere(tableOf(schema, definition.name), definition.where).map(
+      (condition): Json => JSON.parse(condition),
+    );
     if (where.length > 0 && method === "monitor")
       throw new UnsuitableServerError(
         `the server cannot leave out rows of ${definition.name}: it has no monitor_cond`,
