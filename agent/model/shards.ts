@@ -31,23 +31,19 @@ export function withEntries<V>(
   map: Shards<V>,
   changes: Iterable<readonly [string, V | undefined]>,
 ): Shards<V> {
-  const touched = new Map<number, Map<string, V>>();
+  let shards: Shard<V>[] | undefined;
   for (const [key, value] of changes) {
     const index = shardOf(key);
-    const before = touched.get(index) ?? (map.shards[index] as Shard<V>);
-    if (value === undefined ? !before.has(key) : before.get(key) === value) continue;
-    let shard = touched.get(index);
-    if (shard === undefined) {
-      shard = new Map(before);
-      touched.set(index, shard);
-    }
+    const before = map.shards[index] as Shard<V>;
+    const now = shards === undefined ? before : (shards[index] as Shard<V>);
+    if (value === undefined ? !now.has(key) : now.get(key) === value) continue;
+    shards ??= [...map.shards];
+    const shard = now === before || now === EMPTY_SHARD ? new Map(now) : (now as Map<string, V>);
     if (value === undefined) shard.delete(key);
     else shard.set(key, value);
+    shards[index] = shard.size === 0 ? EMPTY_SHARD : shard;
   }
-  if (touched.size === 0) return map;
-  const shards = [...map.shards];
-  for (const [index, shard] of touched) shards[index] = shard.size === 0 ? EMPTY_SHARD : shard;
-  return Object.freeze({ shards });
+  return shards === undefined ? map : Object.freeze({ shards });
 }
 
 export function shardsFrom<V>(entries: Iterable<readonly [string, V]>): Shards<V> {

@@ -22,14 +22,16 @@ export type UpdatesForm = 1 | 2;
 const NO_ROW: WireRow = {};
 
 /** Throws ParseError. */
-export function parseUpdates(form: UpdatesForm, json: Json): readonly RowUpdate[] {
+export function parseUpdates(form: UpdatesForm, all: Json): readonly RowUpdate[] {
   const updates: RowUpdate[] = [];
-  for (const [table, rows] of Object.entries(object(json, "updates")))
-    for (const [uuid, change] of Object.entries(object(rows, table))) {
+  for (const [table, json] of Object.entries(object(all, "updates"))) {
+    const rows = object(json, table);
+    for (const uuid in rows) {
       if (!isUuid(uuid)) throw new ParseError(`${table}: not a uuid: ${uuid.slice(0, 50)}`);
-      const of = object(change, `${table} ${uuid}`);
+      const of = object(rows[uuid], table);
       updates.push(form === 1 ? rowUpdate(table, uuid, of) : rowUpdate2(table, uuid, of));
     }
+  }
   return updates;
 }
 

@@ -41,18 +41,15 @@ export interface FollowedRows {
 export type StandsOn = (uuid: string) => readonly string[] | undefined;
 
 type Entry =
-  | ({ readonly kind: "pod"; readonly address: string; readonly uuid: string; readonly node: string } & (
-      | { readonly table: "Logical_Router_Policy"; readonly row: PolicyRow }
-      | { readonly table: "NAT"; readonly row: NatRow }
-    ))
+  /** As it is where it stands where it belongs, which nearly all do. */
+  | { readonly kind: "pod"; readonly address: string; readonly row: FoundRow }
   | { readonly kind: "shared"; readonly row: PolicyRow }
   | { readonly kind: "snat"; readonly row: NatRow }
   | { readonly kind: "foreign"; readonly owner: string; readonly row?: NatRow };
-type PodEntry = Extract<Entry, { kind: "pod" }>;
 
 export function followRows(of: Whose, snatPerPod: boolean): FollowedRows {
   const entries = new Map<string, Entry>();
-  const byAddress = new Map<string, PodEntry[]>();
+  const byAddress = new Map<string, FoundRow[]>();
   const snats = new Map<string, NatRow[]>();
   const touched = new Set<string>();
   const touchedSnats = new Set<string>();
@@ -60,11 +57,12 @@ export function followRows(of: Whose, snatPerPod: boolean): FollowedRows {
   const foreign = createCount();
 
   const look = (table: PodTable, row: PolicyRow | NatRow): Entry | undefined => {
-    const { external_ids: ids, _uuid: uuid } = row;
+    const { external_ids: ids } = row;
     if (of.concerns(ids)) {
       const address = podAddressOf({ table, columns: row as never });
       if (address === undefined) return { kind: "shared", row: row as PolicyRow };
-      return { kind: "pod", address, uuid, node: ids[NODE_KEY] ?? "", table, row } as PodEntry;
+      const found = table === "NAT" ? foundNat(row as NatRow) : foundPolicy(row as PolicyRow);
+      return { kind: "pod", address, row: found };
     }
     const owner = of.foreignOwner(ids);
     const snat = table === "NAT" && snatPerPod && isSnatOfOne(row as NatRow) ? (row as NatRow) : undefined;
@@ -78,9 +76,9 @@ export function followRows(of: Whose, snatPerPod: boolean): FollowedRows {
   const note = (entry: Entry, more: 1 | -1) => {
     switch (entry.kind) {
       case "pod":
-        change(byAddress, entry.address, entry, more);
+        change(byAddress, entry.address, entry.row, more);
         touched.add(entry.address);
-        writers.add(entry.node, more);
+        writers.add(entry.row.ids[NODE_KEY] ?? "", more);
         break;
       case "snat":
         noteSnat(entry.row, more);
@@ -115,8 +113,8 @@ export function followRows(of: Whose, snatPerPod: boolean): FollowedRows {
     },
     pods: (before, standsOn) => {
       const updates = [...touched].map((address) => {
-        const rows = byAddress.get(address);
-        return [address, rows?.toSorted(inOrder).map((entry) => found(entry, standsOn))] as const;
+        const rows = byAddress.get(address)?.toSorted(inOrder);
+        return [address, rows?.map((row) => standing(row, standsOn(row.uuid)))] as const;
       });
       touched.clear();
       return withEntries(before, updates);
@@ -141,7 +139,7 @@ export function followRows(of: Whose, snatPerPod: boolean): FollowedRows {
     *places() {
       for (const [uuid, entry] of entries) {
         if (entry.kind === "shared") yield [uuid, CLUSTER_ROUTER];
-        if (entry.kind === "pod") yield [uuid, belongsOn(entry)[0] as string];
+        if (entry.kind === "pod") yield [uuid, entry.row.on[0] as string];
       }
     },
   };
@@ -159,7 +157,7 @@ function change<V>(map: Map<string, V[]>, key: string, value: V, more: 1 | -1): 
 }
 
 /** The same rows are the same list, whatever order they came in. */
-function inOrder(a: PodEntry, b: PodEntry): number {
+function inOrder(a: FoundRow, b: FoundRow): number {
   if (a.table !== b.table) return a.table === "NAT" ? 1 : -1;
   return a.uuid < b.uuid ? -1 : 1;
 }
@@ -192,11 +190,18 @@ function createCount() {
   };
 }
 
-function found(entry: PodEntry, standsOn: StandsOn): FoundRow {
-  const { table, uuid, row } = entry;
-  const on = standsOn(uuid) ?? belongsOn(entry);
-  const columns = table === "NAT" ? natColumns(row) : policyColumns(row);
-  return { table, uuid, on, ids: row.external_ids, columns };
+function standing(row: FoundRow, on: readonly string[] | undefined): FoundRow {
+  return on === undefined ? row : { ...row, on };
+}
+
+function foundPolicy(row: PolicyRow): FoundRow {
+  const { _uuid: uuid, external_ids: ids } = row;
+  return { table: "Logical_Router_Policy", uuid, on: ON_CLUSTER_ROUTER, ids, columns: policyColumns(row) };
+}
+
+function foundNat(row: NatRow): FoundRow {
+  const { _uuid: uuid, external_ids: ids } = row;
+  return { table: "NAT", uuid, on: gatewayOf(row.logical_port ?? ""), ids, columns: natColumns(row) };
 }
 
 export function policyColumns({
@@ -218,9 +223,7 @@ const ON_CLUSTER_ROUTER: readonly string[] = Object.freeze([CLUSTER_ROUTER]);
 const gateways = new Map<string, readonly string[]>();
 
 /** The router of the node whose management port a NAT row names; one list for all rows of a router. */
-function belongsOn(entry: PodEntry): readonly string[] {
-  if (entry.table !== "NAT") return ON_CLUSTER_ROUTER;
-  const port = entry.row.logical_port ?? "";
+function gatewayOf(port: string): readonly string[] {
   const known = gateways.get(port);
   if (known !== undefined) return known;
   const on = Object.freeze([gatewayRouter(port.replace(/^k8s-/, ""))]);

@@ -4,7 +4,7 @@ import type { HostFacts } from "../../model/facts.ts";
 import { byCodeUnit } from "../../model/names.ts";
 import type { Row } from "../../model/northbound.ts";
 import { NAME_KEY } from "../../model/northbound-ids.ts";
-import { podAddressOf } from "../../model/northbound-pod.ts";
+import { isOfPod } from "../../model/northbound-pod.ts";
 import { isEmpty } from "../../model/shards.ts";
 import type { Plan } from "../../plan/plan.ts";
 import type { Diff } from "../backend.ts";
@@ -108,6 +108,6 @@ function rowOf(change: RowChange): Row | undefined {
 const TABLE_ORDER = ["Address_Set", "Logical_Router_Static_Route", "QoS", "Logical_Router_Policy", "NAT"];
 
 function rowKey(row: Row): string {
-  const place = `${podAddressOf(row) === undefined ? 0 : 1} ${TABLE_ORDER.indexOf(row.table)}`;
+  const place = `${isOfPod(row) ? 1 : 0} ${TABLE_ORDER.indexOf(row.table)}`;
   return `${place} ${row.ids[NAME_KEY] ?? ""} ${row.ids["ip-family"] ?? ""}`;
 }

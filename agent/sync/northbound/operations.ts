@@ -15,7 +15,7 @@ import {
 } from "../../../lib/ovsdb-client/pure.ts";
 import type { ColumnValue, Row, RowTable, Topology } from "../../model/northbound.ts";
 import type { Locks } from "../../model/northbound-locks.ts";
-import { podAddressOf } from "../../model/northbound-pod.ts";
+import { isOfPod } from "../../model/northbound-pod.ts";
 import { AddressSet, LogicalRouter, LogicalSwitch } from "../../model/northbound-schema.ts";
 import { changedColumns, changedIds, type RowChange } from "./changes.ts";
 
@@ -94,7 +94,7 @@ export function operationsFor(
 function isOfZone(change: RowChange): boolean {
   if (change.op === "delete" && change.why === "gone-node") return true;
   if (change.op !== "insert" && change.op !== "update" && change.op !== "delete") return false;
-  return podAddressOf(change.op === "delete" ? change.found : change.row) === undefined;
+  return !isOfPod(change.op === "delete" ? change.found : change.row);
 }
 
 function insertion({ table, columns, ids }: Row, name: string, members?: readonly string[]): Operation {

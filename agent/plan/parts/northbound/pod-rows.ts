@@ -33,6 +33,7 @@ export function podRowsFor(
   const zone = nodes.get(settings.node)?.zone;
   const hopsOf = nextHopsFor(settings, held, nodes, topology);
   const gateway = gatewayRouter(settings.node);
+  const [onCluster, onGateway] = [Object.freeze([CLUSTER_ROUTER]), Object.freeze([gateway])];
   const heldOf = heldByName(held);
 
   const policyOf = (
@@ -46,7 +47,7 @@ export function podRowsFor(
     if (hops === undefined || (hops.length === 0 && settings.whenUnready === "node-ip")) return undefined;
     return {
       table: "Logical_Router_Policy",
-      on: [CLUSTER_ROUTER],
+      on: onCluster,
       columns: {
         priority: REROUTE_PRIORITY,
         match: `ip${family}.src == ${address}`,
@@ -87,13 +88,13 @@ export function podRowsFor(
     if (!topology.routers.has(gateway)) return undefined;
     return {
       table: "NAT",
-      on: [gateway],
+      on: onGateway,
       columns: {
         type: "snat",
         external_ip: entry.address,
         logical_ip: address,
         logical_port: `k8s-${settings.node}`,
-        options: { stateless: "false" },
+        options: STATEFUL,
         match: "",
       },
       ids: natIds(ids, podRowName(by.name, pod), `ip${family}`),
@@ -115,6 +116,7 @@ export function podRowsFor(
 
 const NO_ROWS: readonly FoundRow[] = [];
 
+const STATEFUL: Row["columns"][string] = Object.freeze({ stateless: "false" });
 const LED: Row["columns"][string] = Object.freeze({ pkt_mark: String(LED_MARK) });
 const UNMARKED: Row["columns"][string] = Object.freeze({});
 
