@@ -36,6 +36,8 @@ export interface LoopParts {
   readonly ahead?: Ahead;
   readonly readObjects: (all: boolean) => Promise<Objects>;
   readonly contention: Contention;
+  /** Told of a plan before it is carried out; waits for nothing. */
+  readonly planned?: ((planned: Pick<Round, "snapshot" | "plan">) => void) | undefined;
 }
 
 const NO_LINES: ReadonlySet<string> = new Set();
@@ -84,6 +86,7 @@ export function createLoop(parts: LoopParts): Loop {
       const plan = parts.mode.plan(snapshot);
       const host = adoptServed(plan, inDoubt ? toConfirm(plan, observed) : observed);
       inDoubt = false;
+      if (write) parts.planned?.({ snapshot, plan });
       const planned = performance.now();
       const outcome = await carryOut(parts.backends, plan, host, {
         write,

@@ -53,8 +53,8 @@ export function holdFor(
       path: "status.items",
       text: `${address}: ${text}`,
     });
-  const refuse = (egressIP: EgressIP, address: Address, reason: string) => {
-    unready.push({ egressIP, address, reason });
+  const refuse = (egressIP: EgressIP, address: Address, reason: string, contested = false) => {
+    unready.push({ egressIP, address, reason, contested });
     report(egressIP, address, reason);
   };
   const node = nodes.get(settings.node);
@@ -73,9 +73,9 @@ export function holdFor(
       if (nothing !== undefined) {
         refuse(egressIP, address, `${nothing}, so nothing is given here`);
       } else if (owner !== undefined) {
-        refuse(egressIP, address, `already given by EgressIP ${owner.name}, which is older`);
+        refuse(egressIP, address, `already given by EgressIP ${owner.name}, which is older`, true);
       } else if (taken !== undefined) {
-        refuse(egressIP, address, `is an address of ${taken}; an egress IP must be an unused address`);
+        refuse(egressIP, address, `is an address of ${taken}; an egress IP must be an unused address`, true);
       } else {
         ownerOfAddress.set(address, egressIP);
         const hosting = hostingOf(address, node, candidates);

@@ -44,6 +44,8 @@ export interface Node {
   readonly hostCidrs: readonly Cidr[];
   /** `k8s.ovn.org/secondary-host-egress-ips`: egress IPs on its links, which somebody may take for its addresses. */
   readonly secondaryEgressIPs: readonly Address[];
+  /** The same as it is written there; undefined where it is not. */
+  readonly secondaryEgressIPsText?: string | undefined;
   /** `k8s.ovn.org/node-primary-ifaddr`, or the cloud's `egress-ipconfig[0]`; at most one per family. */
   readonly primary: readonly Cidr[];
   /** `k8s.ovn.org/zone-name`: nodes of one zone share a northbound database; `global` where nothing is said. */

@@ -27,6 +27,8 @@ export interface Unready {
   readonly egressIP: EgressIP;
   readonly address: Address;
   readonly reason: string;
+  /** The reason is that somebody else has it: another EgressIP, or a node. */
+  readonly contested: boolean;
 }
 
 export interface Snapshot {

@@ -65,6 +65,7 @@ export function decodeNode(raw: Raw, meta: Meta, report: Report): Node {
     internalAddresses: internal,
     hostCidrs: Object.freeze(hostCidrs.filter(({ address }) => !isEgressIP(address))),
     secondaryEgressIPs,
+    secondaryEgressIPsText: textAt(annotations[secondaryKey]),
     primary,
     zone: zoneAt(annotations, report),
     transit: transitAt(annotations, report),
@@ -74,6 +75,8 @@ export function decodeNode(raw: Raw, meta: Meta, report: Report): Node {
     leaving: leavingAt(meta, labels, taints, report),
   };
 }
+
+const textAt = (raw: unknown): string | undefined => (typeof raw === "string" ? raw : undefined);
 
 function leavingAt({ deletion }: Meta, labels: Raw, taints: unknown, report: Report): string {
   // There is no such moment before somebody has asked for the deletion, whenever it is said to be.
