@@ -100,12 +100,15 @@ export function createReports({
     },
   });
   let cancel: (() => void) | undefined;
+  let isClosed = false;
   return {
     planned: (now) => {
+      if (isClosed) return;
       planned = now;
       for (const _ of annotations()) writer.look();
     },
     took: (looked) => {
+      if (isClosed) return;
       planned = looked;
       took = looked;
       cancel ??= clock.after(LOOK_MS, () => {
@@ -114,6 +117,7 @@ export function createReports({
       });
     },
     close: () => {
+      isClosed = true;
       cancel?.();
       writer.close();
     },

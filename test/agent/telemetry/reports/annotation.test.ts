@@ -61,18 +61,22 @@ describe("the annotation", () => {
     expect(world.takeWrites()).toEqual([]);
   });
 
-  it("does not overwrite what somebody has written since it was read", async () => {
-    const world = new World();
-    world.assigned = prod;
-    world.server.annotations = { [KEY]: '["10.10.10.88"]' };
-    await world.round();
-    expect(world.server.annotations).toEqual({ [KEY]: '["10.10.10.88"]' });
-    expect(world.told).toEqual([]);
-    world.watch();
-    await world.round();
-    await world.pass(2_000);
-    expect(world.server.annotations).toEqual({ [KEY]: '["10.10.10.50","10.10.10.88","fd00:10:10::50"]' });
-  });
+  it.each([undefined, "[]", '["10.10.10.77"]'])(
+    "does not overwrite what somebody has written since it was read as %s",
+    async (read) => {
+      const world = new World();
+      world.seen = read;
+      world.assigned = prod;
+      world.server.annotations = { [KEY]: '["10.10.10.88"]' };
+      await world.round();
+      expect(world.server.annotations).toEqual({ [KEY]: '["10.10.10.88"]' });
+      expect(world.told).toEqual([]);
+      world.watch();
+      await world.round();
+      await world.pass(2_000);
+      expect(world.server.annotations).toEqual({ [KEY]: '["10.10.10.50","10.10.10.88","fd00:10:10::50"]' });
+    },
+  );
 
   it("is told as failing, once, when it is refused again and again", async () => {
     const world = new World();

@@ -178,6 +178,19 @@ describe("events", () => {
     expect(world.said[1]).toContain("AddressMovedAway");
   });
 
+  it("do not say that an address is given, or not any more, while anything else about it fails", async () => {
+    const world = new World();
+    await world.round();
+    world.failing = { iptables4: "lock" };
+    world.assigned = { prod: { "10.10.10.50": "node1" } };
+    await world.round();
+    expect(world.host.network.addresses.some(({ address }) => address === "10.10.10.50")).toBe(true);
+    expect(world.said).toEqual([]);
+    world.failing = {};
+    await world.round();
+    expect(world.said).toHaveLength(1);
+  });
+
   it("begin anew when the server has let them go", async () => {
     const world = new World();
     world.assigned = { prod: { "192.0.2.9": "node1" } };

@@ -247,7 +247,21 @@ it("after the end nothing is asked, and nothing is set that would keep a process
   const { length } = world.server.requests;
   world.close();
   expect(world.clock.waiting).toBe(0);
+  world.assigned = { prod: { "10.10.10.51": "node1" } };
   await world.roundOnly();
   await world.pass(10_000);
   expect(world.server.requests).toHaveLength(length);
+});
+
+it("the end waits for no answer, and says nothing of one that will not come", async () => {
+  const world = new World((_, __, { signal } = {}) => {
+    // The world waits for answers.
+    return new Promise((_resolve, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+  });
+  world.assigned = { prod: { "10.10.10.50": "node1" } };
+  const round = world.roundOnly();
+  world.close();
+  await round;
+  expect(world.told).toEqual([]);
+  expect(world.clock.waiting).toBe(0);
 });
