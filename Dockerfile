@@ -23,7 +23,8 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 # One file and what it links are in debian:slim already (libstdc++6, libgcc-s1). Node 26 would need libatomic1 too.
 COPY --from=build /usr/local/bin/node /usr/local/bin/node
-# One bundle and its source map: no node_modules, and a start several times as quick as from the sources.
+# The bundle and its source maps: no node_modules, and a start several times as quick as from the sources. What only some
+# settings need is in files of its own beside egressip-agent.js.
 COPY --from=build /src/dist /app
 COPY LICENSE /app/
 # Root, because netfilter and the state directory are root's; which capabilities are needed is in packaging/.
