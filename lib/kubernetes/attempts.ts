@@ -4,10 +4,10 @@ import { ParseError, UnreachableError } from "./errors.ts";
 import { type Event, isBefore, readEvent, readItem, resourceVersionOf } from "./events.ts";
 import { createItemSplitter } from "./items.ts";
 import { createLineSplitter } from "./lines.ts";
-import { type Reading, readInSlices } from "./reading.ts";
+import { expectWithin, type Reading, readInSlices } from "./reading.ts";
 import { statusError } from "./status.ts";
 import type { Gathering, Store } from "./store.ts";
-import type { Transport } from "./transport.ts";
+import type { Answer, Transport } from "./transport.ts";
 
 export interface Attempt extends Reading {
   readonly transport: Transport;
@@ -20,6 +20,19 @@ export interface Attempt extends Reading {
 const LIMIT_BYTES = 32 * 1024 * 1024;
 const PAGE = "500";
 
+/** The answer, which begins in time. */
+async function ask(attempt: Attempt, query: Attempt["query"]): Promise<Answer> {
+  const { transport, path, abort, onContact } = attempt;
+  const cancel = expectWithin(attempt, `GET ${path}`);
+  try {
+    const answer = await transport.open("GET", path, { query, signal: abort.signal });
+    onContact();
+    return answer;
+  } finally {
+    cancel();
+  }
+}
+
 type Around = Readonly<Record<string, unknown>>;
 
 /** One page: hands on its items, returns what is around them. Throws for anything that is not a whole list. */
@@ -28,8 +41,7 @@ async function page(
   query: Attempt["query"],
   take: (text: string) => void,
 ): Promise<Around> {
-  const { transport, path, abort } = attempt;
-  const answer = await transport.open("GET", path, { query, signal: abort.signal });
+  const answer = await ask(attempt, query);
   const items = createItemSplitter(LIMIT_BYTES);
   await readInSlices(answer, items.push, take, attempt);
   const around = items.end();
@@ -89,20 +101,15 @@ export async function watch(
   position: Position,
   { timeoutSeconds, gathering, onOpen, onEvent, onListed }: WatchParts,
 ): Promise<void> {
-  const { transport, path, query, abort, onContact } = attempt;
-  const answer = await transport.open("GET", path, {
-    query: {
-      ...query,
-      watch: "true",
-      allowWatchBookmarks: "true",
-      timeoutSeconds: String(timeoutSeconds),
-      ...(gathering === undefined
-        ? { resourceVersion: position.resourceVersion ?? "" }
-        : { sendInitialEvents: "true", resourceVersionMatch: "NotOlderThan" }),
-    },
-    signal: abort.signal,
+  const answer = await ask(attempt, {
+    ...attempt.query,
+    watch: "true",
+    allowWatchBookmarks: "true",
+    timeoutSeconds: String(timeoutSeconds),
+    ...(gathering === undefined
+      ? { resourceVersion: position.resourceVersion ?? "" }
+      : { sendInitialEvents: "true", resourceVersionMatch: "NotOlderThan" }),
   });
-  onContact();
   onOpen();
   let into: Pick<Store<unknown>, "put" | "remove"> = gathering ?? store;
   const take = (event: Event): void => {

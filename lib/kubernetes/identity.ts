@@ -28,10 +28,13 @@ interface Tls {
 export interface Credentials {
   current(): Promise<Identity>;
   /** The server did not take this one, or could not be reached with it: the next `current` reads anew. */
-  doubt(used: Identity): void;
+  doubt(used: Identity, why: Doubt): void;
   /** Why they could not be read anew, last time. */
   readonly failure: Error | undefined;
 }
+
+/** A plug-in is run again for the first only: a server that is away is no fault of what it said. */
+type Doubt = "refused" | "unreached";
 
 const READ_EVERY_MS = 60_000;
 /** For an exec plug-in. */
@@ -42,18 +45,18 @@ export async function openCredentials(options: OpenOptions, clock: Clock): Promi
   let loaded = await loadConfig(options);
   let identity = await identityOf(loaded, clock);
   let readAt = clock.now();
-  let doubted = false;
+  let doubted: Doubt | undefined;
   let failure: Error | undefined;
   let reading: Promise<void> | undefined;
 
   const read = async (): Promise<void> => {
-    const wasDoubted = doubted;
-    doubted = false;
+    const wasRefused = doubted === "refused";
+    doubted = undefined;
     readAt = clock.now();
     try {
       const found = await loadConfig(options);
       // What an exec plug-in said holds until it expires, and is kept with the configuration that ran it.
-      const keep = !wasDoubted && found.text === loaded.text && hasExec(loaded);
+      const keep = !wasRefused && found.text === loaded.text && hasExec(loaded);
       if (!keep) loaded = found;
       const next = await identityOf(loaded, clock);
       if (!isSame(next, identity)) identity = next;
@@ -65,15 +68,15 @@ export async function openCredentials(options: OpenOptions, clock: Clock): Promi
 
   return {
     current: async () => {
-      if (doubted || clock.now() - readAt >= READ_EVERY_MS)
+      if (doubted !== undefined || clock.now() - readAt >= READ_EVERY_MS)
         reading ??= read().finally(() => {
           reading = undefined;
         });
       await reading;
       return identity;
     },
-    doubt: (used) => {
-      if (used === identity) doubted = true;
+    doubt: (used, why) => {
+      if (used === identity && doubted !== "refused") doubted = why;
     },
     get failure() {
       return failure;

@@ -17,6 +17,12 @@ export interface Reading {
   onSlice(): void;
 }
 
+/** Calls off what takes too long: nothing else is heard of a request that waits for a connection. */
+export const expectWithin = ({ clock, idleMs, abort }: Reading, asked: string): (() => void) =>
+  clock.after(idleMs, () =>
+    abort.abort(new UnreachableError(`${asked}: nothing heard for ${Math.round(idleMs / 1000)} s`)),
+  );
+
 /** Of this much work at a time a round of the agent, or an answer on a socket, does not notice anything. */
 const SLICE_MS = 8;
 
@@ -28,13 +34,10 @@ export async function readInSlices<Piece>(
   { asked, body }: Answer,
   split: (chunk: Uint8Array) => Iterable<Piece>,
   take: (piece: Piece) => void,
-  { clock, idleMs, abort, onContact, onSlice }: Reading,
+  reading: Reading,
 ): Promise<void> {
-  const expect = (): (() => void) =>
-    clock.after(idleMs, () =>
-      abort.abort(new UnreachableError(`${asked}: nothing heard for ${Math.round(idleMs / 1000)} s`)),
-    );
-  let cancel = expect();
+  const { abort, onContact, onSlice } = reading;
+  let cancel = expectWithin(reading, asked);
   const chunks = body[Symbol.asyncIterator]();
   try {
     let began = performance.now();
@@ -43,7 +46,7 @@ export async function readInSlices<Piece>(
       abort.signal.throwIfAborted();
       if (done) return;
       cancel();
-      cancel = expect();
+      cancel = expectWithin(reading, asked);
       onContact();
       for (const piece of split(chunk)) {
         take(piece);

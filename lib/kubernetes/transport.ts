@@ -89,11 +89,11 @@ export async function openTransport(
         });
       } catch (cause) {
         if (cause === signal?.reason && signal?.aborted) throw cause;
-        credentials.doubt(identity);
+        credentials.doubt(identity, "unreached");
         throw unreachable(asked, cause, credentials.failure);
       }
       if (answer.statusCode >= 200 && answer.statusCode < 300) return { asked, body: answer.body };
-      if (answer.statusCode === 401) credentials.doubt(identity);
+      if (answer.statusCode === 401) credentials.doubt(identity, "refused");
       const text = await answer.body.text().catch(() => "");
       const { "retry-after": header } = answer.headers;
       const retryAfter = Array.isArray(header) ? header[0] : header;

@@ -152,9 +152,35 @@ describe("connections", () => {
         onChange: () => {},
       });
     await until(() => server.streams === 8, "eight watches");
+    // Two are left for everything else.
     await Promise.all(Array.from({ length: 100 }, () => cluster.request("GET", "/x")));
     expect(server.questions[0]?.protocol).toBe("1.1");
     expect(server.accepted).toBeLessThanOrEqual(10);
+  });
+});
+
+describe("a watch that waits for a connection", () => {
+  it("is given up in time, and says so", async () => {
+    await using server = await scriptedServer(
+      ({ query }, reply) => (query["watch"] === undefined ? reply.send(200, {}) : reply.write()),
+      { http2: false },
+    );
+    const clock = manualClock();
+    await using cluster = await clusterOf(server, { clock, idleMs: 180_000 }, { connections: 1 });
+    const reflect = () =>
+      cluster.reflect({
+        resource: { group: "", version: "v1", plural: "pods" },
+        project: () => true,
+        onChange: () => {},
+      });
+    const first = reflect();
+    await until(() => first.state.lastContact !== undefined, "the first");
+    const second = reflect();
+    await until(() => clock.waiting === 2, "the second");
+    clock.advance(180_000);
+    await until(() => second.state.failure !== undefined, "a failure");
+    expect(second.state.failure?.message).toContain("nothing heard for 180 s");
+    expect(server.questions).toHaveLength(1);
   });
 });
 
