@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config";
 
 // unit: pure code and text, in threads. kernel: real tools in network namespaces, one file at a time. ovn: the same with
 // OVN's daemons, after the others, which they would slow down. cluster: the same with a real kube-apiserver, last, because where there
-// is none yet it is built meanwhile.
+// is none yet it is built meanwhile. Each has an order of its own: vitest puts projects of order 0 that have one worker behind all others.
 export default defineConfig({
   test: {
     projects: [
@@ -13,6 +13,7 @@ export default defineConfig({
           include: ["test/**/*.test.ts"],
           exclude: ["test/kernel/**", "test/lab/**", "test/ovn/**", "test/cluster/**"],
           pool: "threads",
+          sequence: { groupOrder: 1 },
           // A deadline for what hangs, far above what a loaded machine needs.
           testTimeout: 60_000,
         },
@@ -24,6 +25,7 @@ export default defineConfig({
           include: ["test/kernel/**/*.test.ts", "test/lab/**/*.test.ts"],
           pool: "forks",
           fileParallelism: false,
+          sequence: { groupOrder: 2 },
           testTimeout: 120_000,
           hookTimeout: 120_000,
         },
@@ -35,7 +37,7 @@ export default defineConfig({
           include: ["test/ovn/**/*.test.ts"],
           pool: "forks",
           fileParallelism: false,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 3 },
           testTimeout: 120_000,
           hookTimeout: 120_000,
         },
@@ -48,7 +50,7 @@ export default defineConfig({
           globalSetup: "test/cluster/set-up.ts",
           pool: "forks",
           fileParallelism: false,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 4 },
           testTimeout: 120_000,
           hookTimeout: 120_000,
         },

@@ -13,10 +13,15 @@ export function setup(): (() => Promise<void>) | undefined {
   });
   const ended = once(build, "exit");
   ended.catch(() => undefined);
-  return async () => {
-    // Nobody has waited for it.
+  const end = () => {
     if (build.exitCode === null && build.signalCode === null && build.pid !== undefined)
       process.kill(-build.pid, "SIGTERM");
+  };
+  // A run that is interrupted does not come to its end.
+  process.once("exit", end);
+  return async () => {
+    process.off("exit", end);
+    end();
     await ended.catch(() => undefined);
   };
 }

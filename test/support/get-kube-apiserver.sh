@@ -9,10 +9,6 @@ set -eu
 mkdir -p "$(dirname "$1")"
 dir=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 
-version='1.20.5+really1.20.2-1.1+deb12u1'
-shown=v1.20.2
-commit=debian-1.20.2-1.1+deb12u1
-
 say() { echo "get-kube-apiserver: $*" >&2; }
 # What failed just now fails again: every test file would wait for it anew.
 fail() { say "$*"; echo "$*" >"$dir.failed"; exit 1; }
@@ -67,7 +63,10 @@ apt_get() {
 }
 cd "$new/debs"
 apt_get update >&2 || fail "cannot fetch the package lists of bookworm and trixie, sources among them"
-apt_get source --download-only "kubernetes=$version" >&2 || fail "the archive has no source of kubernetes $version"
+apt_get source --download-only kubernetes >&2 || fail "the archive has no source of kubernetes in bookworm"
+# As 1.20.5+really1.20.2-1.1+deb12u1: bookworm's updates may change what comes after 1.20.2.
+debian=$(sed -n 's/^Version: //p' kubernetes_*.dsc | head -n 1)
+case "$debian" in *really1.20.2-*) ;; *) fail "bookworm's kubernetes is $debian, not 1.20.2" ;; esac
 # xz and patch are for the source: not every machine has them.
 apt_get download golang-1.19-go/bookworm golang-1.19-src/bookworm golang-github-modern-go-reflect2-dev/bookworm \
   patch/bookworm xz-utils/bookworm >&2 || fail "cannot download Go from bookworm"
@@ -85,7 +84,7 @@ tar -xf kubernetes_*.debian.tar.* -C "$source"
 cd "$source"
 sed 's/[[:space:]]*#.*//; /^[[:space:]]*$/d' debian/patches/series | while read -r name _; do
   patch -s -p1 <"debian/patches/$name" >&2 || exit 1
-done || fail "Debian's patches do not apply to kubernetes $version"
+done || fail "Debian's patches do not apply to kubernetes $debian"
 # The reflect2 in vendor/ walks maps as before Go 1.18: the server would build, start, and die at the first custom resource.
 # bookworm's own is the one with the fix.
 rm -f vendor/github.com/modern-go/reflect2/*.go vendor/github.com/modern-go/reflect2/*.s
@@ -106,7 +105,7 @@ packages=$(grep -RlE --include='*.go' '\+k8s:openapi-gen=' pkg cmd plugin vendor
   -h vendor/k8s.io/code-generator/hack/boilerplate.go.txt -r "$new/violations" >&2 || fail "openapi-gen failed"
 flags='-s -w'
 for package in k8s.io/kubernetes/vendor/k8s.io/component-base/version k8s.io/kubernetes/vendor/k8s.io/client-go/pkg/version; do
-  flags="$flags -X $package.gitVersion=$shown -X $package.gitMajor=1 -X $package.gitMinor=20 -X $package.gitCommit=$commit"
+  flags="$flags -X $package.gitVersion=v1.20.2 -X $package.gitMajor=1 -X $package.gitMinor=20 -X $package.gitCommit=debian-$debian"
   flags="$flags -X $package.gitTreeState=clean -X $package.buildDate=2021-01-13T00:00:00Z"
 done
 go build -trimpath -ldflags "$flags" -o "$new/out/kube-apiserver" ./cmd/kube-apiserver >&2 || fail "Go cannot build kube-apiserver"

@@ -50,11 +50,9 @@ function look(): void {
   if (programs !== undefined || reason !== undefined) return;
   programs = presentKubePrograms();
   if (programs !== undefined) return;
-  // Waits for a run that was started before.
-  const { status, stderr, error } = spawnSync("nice", ["sh", getKubeApiserver, kubeCache()], {
-    encoding: "utf8",
-    maxBuffer: 1 << 26,
-  });
+  // Waits for a run that was started before; and must not go on as the next one when nobody waits any more.
+  const words = ["--pdeathsig", "TERM", "nice", "sh", getKubeApiserver, kubeCache()];
+  const { status, stderr, error } = spawnSync("setpriv", words, { encoding: "utf8", maxBuffer: 1 << 26 });
   programs = presentKubePrograms();
   const said = stderr
     ?.trim()
