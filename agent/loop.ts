@@ -60,6 +60,7 @@ export function createLoop(parts: LoopParts): Loop {
   let lastLinks: string | undefined;
   let lastObjects: Objects | undefined;
   let inDoubt = false;
+  let everConfirmed = false;
   let toVerify = new Set<Domain>();
   return {
     unverified: () => toVerify,
@@ -75,7 +76,7 @@ export function createLoop(parts: LoopParts): Loop {
         parts.readHost(dirty),
       ]);
       if (readObjects.status === "rejected") {
-        inDoubt = true;
+        inDoubt = everConfirmed;
         throw readObjects.reason;
       }
       if (readHost.status === "rejected") throw readHost.reason;
@@ -84,12 +85,17 @@ export function createLoop(parts: LoopParts): Loop {
       const read = performance.now();
       const snapshot = build(settings, objects, observed);
       const plan = parts.mode.plan(snapshot);
-      const host = adoptServed(plan, inDoubt ? toConfirm(plan, observed) : observed);
-      inDoubt = false;
+      // A node that gives nothing any more does so whoever else has its egress IPs.
+      const unconfirmed = settings.draining ? undefined : objects.unconfirmed;
+      const host = adoptServed(plan, inDoubt && !unconfirmed ? toConfirm(plan, observed) : observed);
+      // What was found at the start was announced by whoever put it there, however long it took to confirm it.
+      everConfirmed ||= unconfirmed === undefined;
+      inDoubt = everConfirmed && unconfirmed !== undefined;
       if (write) parts.planned?.({ snapshot, plan });
       const planned = performance.now();
       const outcome = await carryOut(parts.backends, plan, host, {
         write,
+        unconfirmed,
         held: (backend) =>
           parts.contention.heldLines(backend.name) === "all" && !backend.urgent?.(plan, host),
         heldLines: ({ name }) => {

@@ -10,7 +10,7 @@ import { enteredMarks, programmedMarks } from "./marks-found.ts";
 import { lastOf } from "./memo.ts";
 import { neighbourProblems } from "./neighbours.ts";
 import { northboundProblems } from "./northbound-problems.ts";
-import type { EgressIP, Namespace, Node, Pod, Problem } from "./objects.ts";
+import type { EgressIP, Namespace, Node, Pod, Problem, Unconfirmed } from "./objects.ts";
 import { referenceProblems } from "./reference-problems.ts";
 import { rivalProblems } from "./rivals.ts";
 import { inOrder, selectFor } from "./selection.ts";
@@ -26,6 +26,8 @@ export interface Objects {
   readonly namespaces: ReadonlyMap<string, Namespace>;
   readonly pods: Shards<Pod>;
   readonly problems: readonly Problem[];
+  /** Set while they may be behind the times. */
+  readonly unconfirmed?: Unconfirmed | undefined;
 }
 
 export interface Build {

@@ -88,6 +88,18 @@ export interface Pod {
 
 export type KubernetesObject = EgressIP | Node | Namespace | Pod;
 
+/**
+ * Why some of the objects may not be so any more: nobody has answered since an agent started from its last good state, or for
+ * long, or what he answered is hard to believe. What is there stays, and nothing is taken up that others would see.
+ */
+export interface Unconfirmed {
+  /** ISO 8601. */
+  readonly since: string;
+  readonly why: string;
+  /** Whether who has which egress IP is confirmed all the same: EgressIP and Node objects are. */
+  readonly assignments: boolean;
+}
+
 /** `Kind/name` or `Kind/namespace/name`, the key by which an object is the same object. */
 export function keyOf(object: KubernetesObject): string {
   return object.kind === "Pod" ? `Pod/${object.namespace}/${object.name}` : `${object.kind}/${object.name}`;

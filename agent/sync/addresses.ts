@@ -30,6 +30,7 @@ export function addresses(tools: Pick<Tools, "announcer" | "gaining" | "netlink"
     verifies: "network",
     diff: (plan, facts) => ({ establish: missing(plan, facts), retire: stale(plan, facts) }),
     withdraw: (plan, retire) => retire.filter(leavesFirst(plan)),
+    waits: () => true,
     prepare: (changes) => tools.gaining.released(changes.flatMap(questionOf)),
     // A fight over one address must not keep another one here, or from coming here.
     without: ({ establish, retire }, lines) => {

@@ -30,6 +30,7 @@ export function announce(tools: Pick<Tools, "announcer">): Backend<AnnounceChang
     verifies: undefined,
     diff,
     withdraw: (plan, retire) => retire.filter(leavesFirst(plan)),
+    waits: () => true,
     print: (changes) =>
       changes.map(
         ({ op, address, link, mac }) => `${op} ${address} on ${link}${op === "stop" ? "" : ` at ${mac}`}`,

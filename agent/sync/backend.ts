@@ -36,6 +36,11 @@ export interface Backend<C> {
    */
   withdraw?(plan: Plan, retire: readonly C[]): readonly C[];
   /**
+   * Whether this part of what it establishes waits while nobody confirms the objects: what would tell others that an egress IP is
+   * this node's (known-faults BL-39), and what takes something away. Missing: none of it does.
+   */
+  waits?(change: C): boolean;
+  /**
    * Begins what takes time and changes nothing, for what is going to be established, while the backends before this one are at
    * work; apply waits for it. Never rejects.
    */

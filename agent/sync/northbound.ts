@@ -4,7 +4,7 @@
 import type { HostFacts } from "../model/facts.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
-import type { RowChange } from "./northbound/changes.ts";
+import { givesAnew, type RowChange } from "./northbound/changes.ts";
 import { createNorthboundDiff } from "./northbound/diff.ts";
 import type { GoneNodes } from "./northbound/gone-nodes.ts";
 import { withoutLines } from "./northbound/held-lines.ts";
@@ -24,6 +24,7 @@ export function northbound(tools: Pick<Tools, "northbound">): Backend<RowChange>
     also: (plan, facts) => goneAmong(plan.northbound, facts.northbound, gone).join(),
     diff: createNorthboundDiff(gone),
     without: withoutLines,
+    waits: givesAnew,
     print: (changes) => changes.map(printChange),
     predict: (facts, changes) => ({
       ...facts,

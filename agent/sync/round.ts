@@ -1,8 +1,9 @@
 // One round: what another node answers for now is withdrawn; then every backend establishes, first to last; only if all of that
 // worked does every backend retire, last to first, up to the first that cannot: what stands below it is what it still needs
-// (a mark is free only when its flows are gone).
+// (a mark is free only when its flows are gone). Of objects that nobody confirms nothing is retired, and nothing is told to others.
 // Also the printer of a round: the same text for `plan`, the golden files, the debug socket and bug reports.
 import type { HostFacts } from "../model/facts.ts";
+import type { Unconfirmed } from "../model/objects.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { AnyBackend, Diff } from "./backend.ts";
 import { type Ahead, readyToRead, toReadBack } from "./read-back.ts";
@@ -40,6 +41,8 @@ export interface RoundOptions {
   readonly heldLines?: (backend: AnyBackend) => ReadonlySet<string>;
   /** Begins to read back what is written while others are still at work; missing where nothing is read back. */
   readonly ahead?: Ahead | undefined;
+  /** Nobody confirms the objects that the plan is made from: nothing is retired, and what `waits` is not done. */
+  readonly unconfirmed?: Unconfirmed | undefined;
 }
 
 /** Carries a plan out, or only works it out. Never throws for what a backend throws: that is an outcome. */
@@ -94,9 +97,16 @@ export async function carryOut(
       else facts = isTold ? ((await backend.reread?.(facts)) ?? predicted) : predicted;
     }
   };
+  /** The diff but for what waits until somebody confirms the objects. */
+  const confirmed = (backend: AnyBackend, now: HostFacts): Diff<unknown> => {
+    const whole = diffOf(backend, plan, now);
+    const { waits } = backend;
+    if (options.unconfirmed === undefined || waits === undefined) return whole;
+    return { ...whole, establish: whole.establish.filter((change) => !waits(change)) };
+  };
   /** The diff but for what is held of it. */
   const allowed = (backend: AnyBackend, now: HostFacts) => {
-    const whole = diffOf(backend, plan, now);
+    const whole = confirmed(backend, now);
     const lines = options.heldLines?.(backend);
     if (lines === undefined || lines.size === 0) return { ...whole, isWhole: true };
     const left = backend.without?.(whole, lines) ?? whole;
@@ -105,7 +115,8 @@ export async function carryOut(
     return { ...left, isWhole };
   };
   const groups = groupsOf(backends);
-  for (const group of [...groups].reverse())
+  const knowsWhose = options.unconfirmed?.assignments ?? true;
+  for (const group of knowsWhose ? [...groups].reverse() : [])
     await act([...group].reverse(), "withdraw", (backend) =>
       backend.withdraw === undefined || options.held(backend)
         ? []
@@ -148,7 +159,7 @@ export async function carryOut(
     const ready = readyToRead({ wrote, failures }, group, toWrite);
     if (ready.length > 0) options.ahead?.begin(ready, facts);
   }
-  if (failures.length === 0) {
+  if (failures.length === 0 && options.unconfirmed === undefined) {
     for (const group of [...groups].reverse()) {
       if (failures.length > 0 || group.some((backend) => options.held(backend))) break;
       // What is left out may need what stands below: as with a backend that is held as a whole.

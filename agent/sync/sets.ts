@@ -19,6 +19,7 @@ export function sets(tools: Pick<Tools, "ipset">): Backend<SetChange> {
     name: "sets",
     reads: { plan: ["sets", "cutUnmarked"], facts: ["sets", "iptables"] },
     beside: true,
+    waits: ({ op }) => op === "del",
     verifies: undefined,
     verifiesLarge: "sets",
     diff: (plan, facts) => ({

@@ -19,6 +19,8 @@ export function steering(tools: Pick<Tools, "ipset">): Backend<SetChange> {
     beside: true,
     // A connection that was to be cut and was not would keep its source under the eyes of everybody.
     needs: ["flows"],
+    // Who loses his mark is not served any more.
+    waits: (change) => "extension" in change && change.extension === "",
     verifies: undefined,
     verifiesLarge: "sets",
     diff: (plan, facts) => {

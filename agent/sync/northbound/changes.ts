@@ -29,6 +29,17 @@ export type RowChange =
     }
   | { readonly op: "give-node-snat"; readonly router: string; readonly pod: Address; readonly node: Address };
 
+/**
+ * OVN answers for the address of such a NAT row from then on; without it a pod needs the row by which it leaves with its node's
+ * address.
+ */
+export function givesAnew(change: RowChange): boolean {
+  if (change.op === "take-node-snat") return true;
+  if (change.op !== "insert" && change.op !== "update") return false;
+  const before = change.op === "update" ? change.found.columns["external_ip"] : undefined;
+  return change.row.table === "NAT" && change.row.columns["external_ip"] !== before;
+}
+
 /** Columns that differ, of those that are wanted: what else a row holds is not looked at. */
 export function changedColumns(row: Row, found: Row): readonly string[] {
   return Object.keys(row.columns).filter(
