@@ -1,14 +1,23 @@
-// Decoded objects as the model wants them: one map a kind, new only when that kind changed. In: FilesFacts. Out: Objects.
+// Decoded objects as the model wants them: one map a kind, new only when that kind changed. In: decoded objects that changed. Out: Objects.
 // A pod whose address is unknown for a moment (kubelet restarted) keeps the one it had (known-faults BL-15).
 import type { Objects } from "../model/build.ts";
-import type { EgressIP, KubernetesObject, Namespace, Node, Pod, Problem } from "../model/objects.ts";
+import type {
+  EgressIP,
+  KubernetesObject,
+  Namespace,
+  Node,
+  Pod,
+  Problem,
+  Unconfirmed,
+} from "../model/objects.ts";
 import { emptyShards, getFrom, type Shards, withEntries } from "../model/shards.ts";
 
 export interface ObjectFacts {
-  readonly objects: ReadonlyMap<string, KubernetesObject>;
+  readonly objects: Pick<ReadonlyMap<string, KubernetesObject>, "get">;
   readonly problems: readonly Problem[];
   /** Keys that were added, changed or removed since the last time. */
-  readonly changed: readonly string[];
+  readonly changed: Iterable<string>;
+  readonly unconfirmed?: Unconfirmed | undefined;
 }
 
 export function createObjectStore(): (facts: ObjectFacts) => Objects {
@@ -16,7 +25,7 @@ export function createObjectStore(): (facts: ObjectFacts) => Objects {
   let nodes: ReadonlyMap<string, Node> = new Map();
   let namespaces: ReadonlyMap<string, Namespace> = new Map();
   let pods: Shards<Pod> = emptyShards();
-  return ({ objects, problems, changed }) => {
+  return ({ objects, problems, changed, unconfirmed }) => {
     const podChanges: (readonly [string, Pod | undefined])[] = [];
     const others = { EgressIP: new Map(egressIPs), Node: new Map(nodes), Namespace: new Map(namespaces) };
     const touched = new Set<string>();
@@ -40,7 +49,7 @@ export function createObjectStore(): (facts: ObjectFacts) => Objects {
     if (touched.has("Node")) nodes = others.Node;
     if (touched.has("Namespace")) namespaces = others.Namespace;
     pods = withEntries(pods, podChanges);
-    return Object.freeze({ egressIPs, nodes, namespaces, pods, problems });
+    return Object.freeze({ egressIPs, nodes, namespaces, pods, problems, unconfirmed });
   };
 }
 

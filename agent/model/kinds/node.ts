@@ -23,15 +23,15 @@ import {
 } from "../raw.ts";
 import { type Meta, uidAt } from "./meta.ts";
 
-const hostCidrsKey = "k8s.ovn.org/host-cidrs";
-const secondaryKey = "k8s.ovn.org/secondary-host-egress-ips";
-const primaryKey = "k8s.ovn.org/node-primary-ifaddr";
-const zoneKey = "k8s.ovn.org/zone-name";
-const transitKey = "k8s.ovn.org/node-transit-switch-port-ifaddr";
-const subnetsKey = "k8s.ovn.org/node-subnets";
-const cloudKey = "cloud.network.openshift.io/egress-ipconfig";
-const assignableKey = "k8s.ovn.org/egress-assignable";
-const leavingKey = "egressip-agent.io/leaving";
+export const HOST_CIDRS_KEY = "k8s.ovn.org/host-cidrs";
+export const SECONDARY_KEY = "k8s.ovn.org/secondary-host-egress-ips";
+export const PRIMARY_KEY = "k8s.ovn.org/node-primary-ifaddr";
+export const ZONE_KEY = "k8s.ovn.org/zone-name";
+export const TRANSIT_KEY = "k8s.ovn.org/node-transit-switch-port-ifaddr";
+export const SUBNETS_KEY = "k8s.ovn.org/node-subnets";
+export const CLOUD_KEY = "cloud.network.openshift.io/egress-ipconfig";
+export const ASSIGNABLE_KEY = "k8s.ovn.org/egress-assignable";
+export const LEAVING_KEY = "egressip-agent.io/leaving";
 
 /**
  * Taints of nodes that are gone for certain, or go within moments and do not come back. Not the ones that are taken back when it comes
@@ -50,7 +50,7 @@ export function decodeNode(raw: Raw, meta: Meta, report: Report): Node {
   const labels = objectAt(meta.labels, "metadata.labels", report);
   const { addresses } = objectAt(status, "status", report);
   const { taints } = objectAt(spec, "spec", report);
-  const cloud = annotations[cloudKey] !== undefined;
+  const cloud = annotations[CLOUD_KEY] !== undefined;
   const internal = internalAddressesAt(addresses, report);
   const hostCidrs = hostCidrsAt(annotations, report);
   const primary = cloud ? cloudPrimaryAt(annotations, report) : primaryAt(annotations, report);
@@ -65,13 +65,13 @@ export function decodeNode(raw: Raw, meta: Meta, report: Report): Node {
     internalAddresses: internal,
     hostCidrs: Object.freeze(hostCidrs.filter(({ address }) => !isEgressIP(address))),
     secondaryEgressIPs,
-    secondaryEgressIPsText: textAt(annotations[secondaryKey]),
+    secondaryEgressIPsText: textAt(annotations[SECONDARY_KEY]),
     primary,
     zone: zoneAt(annotations, report),
     transit: transitAt(annotations, report),
     podSubnets: podSubnetsAt(annotations, report),
     cloud,
-    assignable: labels[assignableKey] !== undefined,
+    assignable: labels[ASSIGNABLE_KEY] !== undefined,
     leaving: leavingAt(meta, labels, taints, report),
   };
 }
@@ -81,7 +81,7 @@ const textAt = (raw: unknown): string | undefined => (typeof raw === "string" ? 
 function leavingAt({ deletion }: Meta, labels: Raw, taints: unknown, report: Report): string {
   // There is no such moment before somebody has asked for the deletion, whenever it is said to be.
   if (deletion !== undefined && deletion !== null) return "it is being deleted";
-  if (labels[leavingKey] !== undefined) return `label ${leavingKey}`;
+  if (labels[LEAVING_KEY] !== undefined) return `label ${LEAVING_KEY}`;
   const found = new Set<string>();
   for (const [at, item] of listAt(taints, "spec.taints", report).entries()) {
     const { key } = objectAt(item, `spec.taints[${at}]`, report, "required");
@@ -93,21 +93,21 @@ function leavingAt({ deletion }: Meta, labels: Raw, taints: unknown, report: Rep
 }
 
 function zoneAt(annotations: Raw, report: Report): string {
-  const zone = annotations[zoneKey];
+  const zone = annotations[ZONE_KEY];
   if (typeof zone === "string" && zone !== "") return zone;
-  if (zone !== undefined) report(annotationPath(zoneKey), `must be a name, not ${describe(zone)}`);
+  if (zone !== undefined) report(annotationPath(ZONE_KEY), `must be a name, not ${describe(zone)}`);
   return GLOBAL_ZONE;
 }
 
 function transitAt(annotations: Raw, report: Report): readonly Cidr[] {
-  const path = annotationPath(transitKey);
-  return familyPairAt(jsonAt(annotations[transitKey], path, report), path, report);
+  const path = annotationPath(TRANSIT_KEY);
+  return familyPairAt(jsonAt(annotations[TRANSIT_KEY], path, report), path, report);
 }
 
 /** `{"default":["10.244.1.0/24","fd00:10:244:1::/64"]}`, or one text where there is one. */
 function podSubnetsAt(annotations: Raw, report: Report): readonly Cidr[] {
-  const path = annotationPath(subnetsKey);
-  const raw = jsonAt(annotations[subnetsKey], path, report);
+  const path = annotationPath(SUBNETS_KEY);
+  const raw = jsonAt(annotations[SUBNETS_KEY], path, report);
   if (raw === undefined) return Object.freeze([]);
   const { default: own } = objectAt(raw, path, report, "required");
   const found: Cidr[] = [];
@@ -135,9 +135,9 @@ function internalAddressesAt(raw: unknown, report: Report): readonly Address[] {
 }
 
 function hostCidrsAt(annotations: Raw, report: Report): readonly Cidr[] {
-  const path = annotationPath(hostCidrsKey);
+  const path = annotationPath(HOST_CIDRS_KEY);
   const found = new Map<string, Cidr>();
-  for (const [at, item] of listAt(jsonAt(annotations[hostCidrsKey], path, report), path, report).entries()) {
+  for (const [at, item] of listAt(jsonAt(annotations[HOST_CIDRS_KEY], path, report), path, report).entries()) {
     const cidr = typeof item === "string" ? parseCidr(item) : undefined;
     if (cidr === undefined)
       report(`${path}[${at}]`, `must be an address with a prefix length, not ${describe(item)}`);
@@ -150,9 +150,9 @@ function hostCidrsAt(annotations: Raw, report: Report): readonly Cidr[] {
 
 /** `["10.10.10.50"]`, without prefix lengths. */
 function secondaryEgressIPsAt(annotations: Raw, report: Report): readonly Address[] {
-  const path = annotationPath(secondaryKey);
+  const path = annotationPath(SECONDARY_KEY);
   const found = new Set<Address>();
-  for (const [at, item] of listAt(jsonAt(annotations[secondaryKey], path, report), path, report).entries()) {
+  for (const [at, item] of listAt(jsonAt(annotations[SECONDARY_KEY], path, report), path, report).entries()) {
     const address = typeof item === "string" ? parseAddress(item) : undefined;
     if (address === undefined) report(`${path}[${at}]`, `must be an IP address, not ${describe(item)}`);
     else found.add(address);
@@ -161,10 +161,10 @@ function secondaryEgressIPsAt(annotations: Raw, report: Report): readonly Addres
 }
 
 function primaryAt(annotations: Raw, report: Report): readonly Cidr[] {
-  const path = annotationPath(primaryKey);
-  if (annotations[primaryKey] === undefined)
+  const path = annotationPath(PRIMARY_KEY);
+  if (annotations[PRIMARY_KEY] === undefined)
     report(path, "is missing; the node's primary network is not known");
-  return familyPairAt(jsonAt(annotations[primaryKey], path, report), path, report);
+  return familyPairAt(jsonAt(annotations[PRIMARY_KEY], path, report), path, report);
 }
 
 /**
@@ -173,8 +173,8 @@ function primaryAt(annotations: Raw, report: Report): readonly Cidr[] {
  * step 3).
  */
 function cloudPrimaryAt(annotations: Raw, report: Report): readonly Cidr[] {
-  const path = annotationPath(cloudKey);
-  const raw = jsonAt(annotations[cloudKey], path, report);
+  const path = annotationPath(CLOUD_KEY);
+  const raw = jsonAt(annotations[CLOUD_KEY], path, report);
   const configs = listAt(raw, path, report);
   if (raw === null || (Array.isArray(raw) && configs.length === 0))
     report(path, "names no interface; the node's primary network is not known");
