@@ -14,7 +14,9 @@ export class ConfigError extends Error {
 
 export interface Config {
   readonly settings: Settings;
-  readonly manifests: string;
+  readonly source: Source;
+  /** False: what was programmed is taken away, and nothing is read or watched. */
+  readonly enabled: boolean;
   readonly debugSocket: string;
   readonly stateDirectory: string;
   readonly iptablesBackend: "auto" | "nft" | "legacy";
@@ -38,11 +40,24 @@ export interface HealthConfig {
   readonly identity?: { readonly certificateFile: string; readonly keyFile: string };
 }
 
+/** Where the objects are read. */
+export type Source =
+  | { readonly kind: "manifests"; readonly directory: string }
+  | {
+      readonly kind: "kubernetes";
+      /** Undefined: what kubectl would use, else the pod's service account. */
+      readonly kubeconfig: string | undefined;
+      /** Asked instead of the server that is configured. */
+      readonly server: string | undefined;
+    };
+
 interface Option {
   /** Long flag without dashes; also the key in the file. The variable is EGRESSIP_ and the flag in capitals. */
   readonly flag: string;
   readonly value: string;
   readonly fallback?: string;
+  /** What it is where nothing says it, in words: depends on others. */
+  readonly otherwise?: string;
   readonly help: string;
 }
 
@@ -51,7 +66,36 @@ const DEFAULT_MARK_MASK = "0x7ff00000";
 export const OPTIONS: readonly Option[] = [
   { flag: "node", value: "NAME", help: "name of this node, as in Node objects and EgressIP status" },
   { flag: "gateway-mode", value: "local|shared", help: "how the cluster network leaves nodes" },
-  { flag: "manifests", value: "DIR", help: "folder of Kubernetes YAML that is the source of truth" },
+  {
+    flag: "source",
+    value: "kubernetes|manifests",
+    otherwise: "manifests with --manifests, else kubernetes",
+    help: "where the objects are read",
+  },
+  {
+    flag: "manifests",
+    value: "DIR",
+    fallback: "none",
+    help: "folder of Kubernetes YAML, as the source of truth",
+  },
+  {
+    flag: "kubeconfig",
+    value: "FILE",
+    fallback: "none",
+    help: "how to reach the API server; none looks where kubectl does, then for the pod's service account",
+  },
+  {
+    flag: "kubernetes-server",
+    value: "URL",
+    fallback: "none",
+    help: "asked instead of the configured API server: one that is reached before services work",
+  },
+  {
+    flag: "enable-egress-ip",
+    value: "true|false",
+    fallback: "true",
+    help: "false takes away all that is ours, and reads and watches nothing",
+  },
   {
     flag: "cluster-networks",
     value: "CIDR,…",
@@ -264,12 +308,41 @@ export function parseConfig(texts: Texts): Config {
     }),
     northbound,
     health: healthConfig(text, path, bad, northbound),
-    manifests: text("manifests"),
+    source: sourceOf(
+      texts["source"] === undefined ? undefined : oneOf("source", "kubernetes", "manifests"),
+      text,
+      path,
+      matching,
+    ),
+    enabled: oneOf("enable-egress-ip", "true", "false") === "true",
     debugSocket: path("debug-socket"),
     stateDirectory: path("state-dir"),
     iptablesBackend: oneOf("iptables-backend", "auto", "nft", "legacy"),
     resyncSeconds,
     logLevel: oneOf("log-level", "trace", "debug", "info", "warn", "error"),
+  };
+}
+
+type Matching = (flag: string, shape: RegExp, what: string) => string;
+
+function sourceOf(
+  said: string | undefined,
+  text: (flag: string) => string,
+  path: (flag: string) => string,
+  matching: Matching,
+): Source {
+  const unlessNone = (flag: string, read: (flag: string) => string) =>
+    text(flag) === "none" ? undefined : read(flag);
+  const directory = unlessNone("manifests", text);
+  const kubeconfig = unlessNone("kubeconfig", path);
+  const server = unlessNone("kubernetes-server", (flag) =>
+    matching(flag, /^https?:\/\/[^/?#\s]+(\/[^?#\s]*)?$/, "a URL such as https://10.0.0.1:6443"),
+  );
+  const kind = said ?? (directory === undefined ? "kubernetes" : "manifests");
+  if (kind === "kubernetes") return { kind, kubeconfig, server };
+  return {
+    kind: "manifests",
+    directory: directory ?? matching("manifests", /^(?!none$)/, "a folder with --source manifests"),
   };
 }
 

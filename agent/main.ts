@@ -28,9 +28,10 @@ function textsOf(flags: Flags): Texts {
 }
 
 function withSettings(command: Command, wanted: (flag: string) => boolean = () => true): Command {
-  for (const { flag, value, fallback, help } of OPTIONS) {
+  for (const { flag, value, fallback, otherwise, help } of OPTIONS) {
     if (!wanted(flag)) continue;
-    const shown = `${help} (${variableOf(flag)}${fallback === undefined ? "" : `; default ${fallback}`})`;
+    const unsaid = fallback ?? otherwise;
+    const shown = `${help} (${variableOf(flag)}${unsaid === undefined ? "" : `; default ${unsaid}`})`;
     command.addOption(new Option(`--${flag} <${value}>`, shown));
   }
   return command.addOption(
@@ -52,7 +53,6 @@ function hostConfigFrom(flags: Flags): Config {
   const any = {
     node: NO_NODE,
     "gateway-mode": "local",
-    manifests: "/",
     "cluster-networks": "10.0.0.0/8",
     "service-networks": "10.0.0.0/8",
   };
@@ -86,7 +86,7 @@ function program(): Command {
   const finish = (status: number) => {
     process.exitCode = status;
   };
-  withSettings(root.command("run").description("the daemon: keep this host as the manifests say"))
+  withSettings(root.command("run").description("the daemon: keep this host as the objects say"))
     .option("--once", "one round and its verification, then exit")
     .action(async (flags: Flags) => {
       const config = configFrom(textsOf(flags));

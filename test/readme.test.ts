@@ -11,12 +11,12 @@ const code = (text: string) => `\`${text}\``;
 
 const rowOf = (...cells: readonly string[]) => `| ${cells.join(" | ")} |`;
 
-const settings = OPTIONS.map(({ flag, value, fallback, help }) =>
+const settings = OPTIONS.map(({ flag, value, fallback, otherwise, help }) =>
   rowOf(
     code(`--${flag}`),
     // A bar would end the cell.
     value.includes("|") ? value.split("|").map(code).join(" or ") : value,
-    fallback === undefined ? "none, required" : fallback.split(",").map(code).join(", "),
+    fallback === undefined ? (otherwise ?? "none, required") : fallback.split(",").map(code).join(", "),
     help,
   ),
 );

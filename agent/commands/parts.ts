@@ -1,22 +1,39 @@
-// What `run`, `plan` and `uninstall` share: a loop over this host and a folder of manifests.
+// What `run`, `plan` and `uninstall` share: a loop over this host and where its objects come from.
 import { type HostOptions, openHost } from "../assemble.ts";
 import type { Config } from "../config.ts";
 import { openFiles } from "../inputs/files.ts";
-import { createObjectStore } from "../inputs/objects.ts";
+import { createObjectStore, type ObjectInput } from "../inputs/objects.ts";
 import { createLoop, type Loop } from "../loop.ts";
 import type { Objects } from "../model/build.ts";
 import { createMode } from "../plan/modes.ts";
 import { createContention } from "../sync/contention.ts";
 
-export interface ObjectInput {
-  read(all: boolean): Promise<Objects>;
-  close(): void;
+export interface ObjectOptions {
+  readonly lasting: boolean;
+  onChange(): void;
+  onFailure(error: Error): void;
 }
 
-export function openManifests(directory: string, onChange: () => void): ObjectInput {
+const ONCE: ObjectOptions = { lasting: false, onChange: () => {}, onFailure: () => {} };
+
+/** The source of objects that the settings name. `lasting`: for as long as the process lives, and beyond. */
+export async function openObjects(config: Config, options = ONCE): Promise<ObjectInput> {
+  if (config.source.kind === "manifests") return openManifests(config.source.directory, options.onChange);
+  // 30 MB and half a second that a folder does not need.
+  const { connectKubernetes } = await import("../assemble-kubernetes.ts");
+  return connectKubernetes(config, options);
+}
+
+function openManifests(directory: string, onChange: () => void): ObjectInput {
   const files = openFiles(directory, { onChange });
   const store = createObjectStore();
-  return { read: async (all) => store(await files.read({ all })), close: () => files.close() };
+  return {
+    read: async (all) => store(await files.read({ all })),
+    told: () => undefined,
+    // The folder is there tomorrow, too.
+    keep: () => {},
+    close: async () => files.close(),
+  };
 }
 
 export interface Assembled {

@@ -11,7 +11,7 @@ import { createBackends } from "../sync/backends.ts";
 import { createContention } from "../sync/contention.ts";
 import { noTools } from "../sync/no-tools.ts";
 import { printSteps } from "../sync/round.ts";
-import { assemble, openManifests } from "./parts.ts";
+import { assemble, openObjects } from "./parts.ts";
 
 /** Exit status of a plan: 0 nothing to do, 2 changes, 1 where something could not be worked out; an error is thrown and ends with 1. */
 export async function plan(
@@ -27,22 +27,22 @@ export async function plan(
 }
 
 async function planHere(config: Config): Promise<Round> {
-  const manifests = openManifests(config.manifests, () => {});
+  const objects = await openObjects(config);
   try {
-    const { loop, host } = await assemble(config, (all) => manifests.read(all), { writes: false });
+    const { loop, host } = await assemble(config, (all) => objects.read(all), { writes: false });
     try {
       return await loop.round(new Set(DOMAINS), { write: false, allObjects: true });
     } finally {
       await host.close();
     }
   } finally {
-    manifests.close();
+    await objects.close();
   }
 }
 
 async function planFrom(config: Config, path: string): Promise<Round> {
   const facts = readFacts(path, await readFile(path, "utf8"));
-  const manifests = openManifests(config.manifests, () => {});
+  const objects = await openObjects(config);
   try {
     const loop = createLoop({
       settings: config.settings,
@@ -50,12 +50,12 @@ async function planFrom(config: Config, path: string): Promise<Round> {
       backends: createBackends(noTools),
       readHost: async () => facts,
       assumeHost: () => {},
-      readObjects: (all) => manifests.read(all),
+      readObjects: (all) => objects.read(all),
       contention: createContention(() => 0),
     });
     return await loop.round(new Set(), { write: false, allObjects: true });
   } finally {
-    manifests.close();
+    await objects.close();
   }
 }
 

@@ -1,4 +1,4 @@
-// `egressip-agent run`: the daemon. In: Config. Out: a host that agrees with the manifests, until a signal ends it.
+// `egressip-agent run`: the daemon. In: Config. Out: a host that agrees with the objects, until a signal ends it.
 // SIGTERM and SIGINT leave the dataplane as it is, also what a drain has made of it; SIGHUP reads everything again.
 import { follow, run as runTool } from "../../lib/exec/index.ts";
 import { monitorNetwork } from "../../lib/netlink/index.ts";
@@ -19,7 +19,7 @@ import { createJournal } from "../telemetry/journal.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
 import { createStatus } from "../telemetry/status.ts";
 import { createWake } from "../wake.ts";
-import { assemble, openManifests } from "./parts.ts";
+import { assemble, openObjects } from "./parts.ts";
 
 /** Wait after a failed round: doubled up to the longest, with a random part so that nodes do not retry in step. */
 const FIRST_RETRY_MS = 200;
@@ -32,7 +32,11 @@ export async function runDaemon(config: Config): Promise<number> {
   const log = createLog(config.logLevel);
   const journal = createJournal(log);
   const wake = createWake();
-  const manifests = openManifests(config.manifests, () => wake.because("objects"));
+  const objects = await openObjects(config, {
+    lasting: true,
+    onChange: () => wake.because("objects"),
+    onFailure: (error) => log.warn({ error: error.message }, "lastGoodFailed"),
+  });
   const draining = createDraining({
     node: config.settings.node,
     onOrder: () => {
@@ -41,7 +45,7 @@ export async function runDaemon(config: Config): Promise<number> {
     },
     followed: () => host.northbound.followed(),
   });
-  const { loop, host, contention } = await assemble(config, (all) => manifests.read(all), {
+  const { loop, host, contention } = await assemble(config, (all) => objects.read(all), {
     writes: true,
     isDraining: draining.isOrdered,
     announceFailed: (error) => log.warn({ error: String(error) }, "announcementFailed"),
@@ -66,6 +70,7 @@ export async function runDaemon(config: Config): Promise<number> {
     contention,
     () => readCounters(host.counting, host.rivals.counts),
     host.northbound.told,
+    objects.told,
   );
   const debug = await serveDebug(config.debugSocket, status.answer, ordersTo(draining));
   const health = await serveHealth(config, log);
@@ -101,6 +106,7 @@ export async function runDaemon(config: Config): Promise<number> {
     const dirty = new Set(unread);
     const round = await attempt(() => loop.round(dirty, { write: true, allObjects: everything }));
     journal.northbound(host.northbound.told());
+    journal.source(objects.told());
     if (everything) host.rivals.askAgain();
     if (round instanceof Error) {
       journal.inputsFailed(round);
@@ -111,6 +117,7 @@ export async function runDaemon(config: Config): Promise<number> {
       journal.round(round);
       status.took(round);
       draining.took(round);
+      objects.keep(round);
       watchFor(round);
       wake.rest(dirty, round.took.read);
     }
@@ -134,7 +141,7 @@ export async function runDaemon(config: Config): Promise<number> {
   draining.close();
   debug.close();
   health.close();
-  manifests.close();
+  await objects.close();
   await host.close();
   return 0;
 }
@@ -243,9 +250,9 @@ function watchHost(told: (domains: readonly Domain[]) => void, log: Logger): () 
 
 /** `run --once`: a round, and rounds that read back what it wrote until there is nothing left to read back. */
 export async function runOnce(config: Config, print: (text: string) => void): Promise<number> {
-  const manifests = openManifests(config.manifests, () => {});
+  const objects = await openObjects(config);
   try {
-    const { loop, host } = await assemble(config, (all) => manifests.read(all), {
+    const { loop, host } = await assemble(config, (all) => objects.read(all), {
       writes: true,
       gaining: {
         answered: (answers) => {
@@ -271,6 +278,6 @@ export async function runOnce(config: Config, print: (text: string) => void): Pr
       await host.close();
     }
   } finally {
-    manifests.close();
+    await objects.close();
   }
 }

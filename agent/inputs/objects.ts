@@ -10,7 +10,23 @@ import type {
   Problem,
   Unconfirmed,
 } from "../model/objects.ts";
+import type { SelectedPod } from "../model/selection.ts";
 import { emptyShards, getFrom, type Shards, withEntries } from "../model/shards.ts";
+import type { KubernetesTold } from "./kubernetes/told.ts";
+
+/** Where objects come from. */
+export interface ObjectInput {
+  /** Throws an Error when they cannot be said: never says "empty" for "unknown". */
+  read(all: boolean): Promise<Objects>;
+  /** How that is followed, where there is more to say than that it could be read. */
+  told(): KubernetesTold | undefined;
+  /** A round was made of these. */
+  keep(round: {
+    readonly objects: Objects;
+    readonly snapshot: { readonly served: { readonly selected: Shards<SelectedPod> } };
+  }): void;
+  close(): Promise<void>;
+}
 
 export interface ObjectFacts {
   readonly objects: Pick<ReadonlyMap<string, KubernetesObject>, "get">;

@@ -1,5 +1,6 @@
 // Rounds to log lines: what changed, what failed and recovered, what became of which egress IP. In: Rounds. Out: log entries.
 
+import type { KubernetesTold } from "../assemble-kubernetes.ts";
 import type { NorthboundTold } from "../assemble-northbound.ts";
 import type { Round } from "../loop.ts";
 import type { Rival } from "../model/facts.ts";
@@ -14,6 +15,8 @@ export interface Journal {
   inputsFailed(error: Error): void;
   /** How the northbound database is; undefined where there is none. */
   northbound(told: NorthboundTold | undefined): void;
+  /** How the objects are followed; undefined where that is not more than reading them. */
+  source(told: KubernetesTold | undefined): void;
 }
 
 /** Lines of a change that go into the log; the rest is counted. The debug socket has them all. */
@@ -26,10 +29,17 @@ export function createJournal(log: Logger): Journal {
   let rivals = new Map<string, Rival>();
   let inputsFailing: string | undefined;
   let northbound: NorthboundTold["state"] | undefined;
+  const followed = new Map<string, string>();
   return {
     northbound: (told) => {
       if (told !== undefined && told.state !== northbound) logNorthbound(log, told);
       northbound = told?.state;
+    },
+    source: (told) => {
+      for (const { kind, state, scope, why } of told?.kinds ?? []) {
+        if (followed.get(kind) !== `${state} ${scope}`) logKind(log, kind, state, scope, why);
+        followed.set(kind, `${state} ${scope}`);
+      }
     },
     inputsFailed: (error) => {
       if (inputsFailing !== error.message) log.error({ error: error.message }, "inputsFailed");
@@ -71,6 +81,20 @@ function logNorthbound(log: Logger, { state, endpoint, since, failure }: Northbo
       log.warn({ endpoint, since, reason: failure ?? "not read yet" }, "northboundLost");
       break;
   }
+}
+
+type KindTold = KubernetesTold["kinds"][number];
+
+/** A kind that is followed, of all nodes or of this one, and one that is not to be relied on. */
+function logKind(
+  log: Logger,
+  kind: KindTold["kind"],
+  state: KindTold["state"],
+  scope: KindTold["scope"],
+  why: KindTold["why"],
+): void {
+  if (state === "current" || state === "absent") log.info({ kind, state, scope }, "kindFollowed");
+  else log.warn({ kind, state, reason: why }, "kindDoubtful");
 }
 
 function logProblems(

@@ -1,5 +1,6 @@
 // What the daemon answers when asked: status, list, counters, explain, changes. In: Rounds. Out: plain objects for the debug socket.
 import { spawnCounts } from "../../lib/exec/index.ts";
+import type { KubernetesTold } from "../assemble-kubernetes.ts";
 import type { NorthboundTold } from "../assemble-northbound.ts";
 import type { Config } from "../config.ts";
 import type { Round } from "../loop.ts";
@@ -37,6 +38,8 @@ export function createStatus(
   counters: () => Promise<Counters>,
   /** How the northbound database is at this moment; undefined where there is none. */
   northbound: () => NorthboundTold | undefined,
+  /** How the objects are followed at this moment; undefined where that is not more than reading them. */
+  source: () => KubernetesTold | undefined,
 ): Status {
   let last: Round | undefined;
   let error: string | undefined;
@@ -50,7 +53,9 @@ export function createStatus(
         error === undefined &&
         last.outcome.failures.length === 0 &&
         // Also between two rounds: who asks must not be told of a database that is gone.
-        (northbound()?.state ?? "current") === "current",
+        (northbound()?.state ?? "current") === "current" &&
+        // As above, and of a server that is silent.
+        (source()?.ready ?? true),
       ...(error === undefined ? {} : { error }),
       rounds: last?.number ?? 0,
       held: last?.snapshot.held.length ?? 0,
@@ -67,6 +72,7 @@ export function createStatus(
         })) ?? [],
       contention: contention.list(),
       northbound: northbound() ?? null,
+      kubernetes: source() ?? null,
       took: last?.took ?? null,
       spawned: spawnCounts(),
       memoryMiB: Math.round(process.memoryUsage.rss() / 1048576),

@@ -50,9 +50,10 @@ export function reflect<T>(
   };
   const store = createStore(project);
   const closing = new AbortController();
-  const counts = { lists: 0, watches: 0, events: 0, unread: 0 };
+  const counts = { lists: 0, listed: 0, watches: 0, events: 0, unread: 0 };
   let course: Course = startOfCourse;
   let lastContact: number | undefined;
+  let position: Position = { resourceVersion: undefined };
   /** Of what onChange was last told. */
   let told = { course, changes: 0 };
 
@@ -77,6 +78,7 @@ export function reflect<T>(
   const note = (outcome: Outcome): number => {
     const { course: next, delayMs } = proceed(course, outcome, settings, random());
     course = next;
+    if (outcome.type === "listed") counts.listed++;
     if (course.absent) store.clear();
     tell();
     return delayMs;
@@ -100,9 +102,7 @@ export function reflect<T>(
     };
     const close = (): void => abort.abort(closing.signal.reason);
     closing.signal.addEventListener("abort", close, { once: true });
-    const position: Position = {
-      resourceVersion: step.how === "watch" ? step.resourceVersion : undefined,
-    };
+    position = { resourceVersion: step.how === "watch" ? step.resourceVersion : undefined };
     let openedAt: number | undefined;
     const lived = (): number => (openedAt === undefined ? 0 : clock.now() - openedAt);
     try {
@@ -161,14 +161,15 @@ export function reflect<T>(
     objects: store.objects,
     get state(): ReflectionState {
       const { synced, absent, failure, gaps } = course;
-      const { lists, watches, events } = counts;
+      const { lists, listed, watches, events } = counts;
       const unread = counts.unread + store.unread;
       return {
         synced,
         absent,
         failure,
         lastContact,
-        counts: { lists, watches, events, gaps, replaced: store.replaced, unread },
+        resourceVersion: position.resourceVersion ?? course.resourceVersion,
+        counts: { lists, listed, watches, events, gaps, replaced: store.replaced, unread },
       };
     },
     takeChanged: () => {

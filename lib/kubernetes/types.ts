@@ -60,12 +60,16 @@ export interface ReflectionState {
   readonly failure: Error | undefined;
   /** Of performance.now(), when a byte last came; undefined before the first one. */
   readonly lastContact: number | undefined;
+  /** The state of the server up to which the copy is right; undefined while that is not known. */
+  readonly resourceVersion: string | undefined;
   readonly counts: ReflectionCounts;
 }
 
 /** Since it was opened. */
 export interface ReflectionCounts {
   readonly lists: number;
+  /** Lists that came to their end, and replaced the copy. */
+  readonly listed: number;
   readonly watches: number;
   readonly events: number;
   /** 410: what happened meanwhile was not told, and is known from the new list only. */

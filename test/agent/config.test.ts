@@ -54,13 +54,36 @@ describe("parseConfig", () => {
     ]).toEqual(["drop", "keep", false, false]);
     expect(settings.exemptNetworks.map(({ network }) => network)).toContain("100.64.0.0");
     expect(rest).toEqual({
-      manifests: "manifests",
+      source: { kind: "manifests", directory: "manifests" },
+      enabled: true,
       debugSocket: "/run/egressip-agent/debug.sock",
       stateDirectory: "/var/lib/egressip-agent",
       iptablesBackend: "auto",
       resyncSeconds: 60,
       logLevel: "info",
     });
+  });
+
+  it.each<[string, Texts, unknown]>([
+    ["the folder where one is given", {}, { kind: "manifests", directory: "manifests" }],
+    [
+      "the API server where none is",
+      { manifests: "none" },
+      { kind: "kubernetes", kubeconfig: undefined, server: undefined },
+    ],
+    [
+      "the API server where that is said",
+      { source: "kubernetes", kubeconfig: "/etc/k", "kubernetes-server": "https://10.0.0.1:6443" },
+      { kind: "kubernetes", kubeconfig: "/etc/k", server: "https://10.0.0.1:6443" },
+    ],
+  ])("reads objects from %s", (_, texts, source) => {
+    expect(parsed(texts).source).toEqual(source);
+  });
+
+  it("wants a folder for --source manifests", () => {
+    expect(messageOf(() => parsed({ source: "manifests", manifests: "none" }))).toMatch(
+      /--manifests .*must be a folder with --source manifests/,
+    );
   });
 
   it.each<[string, string, RegExp]>([
@@ -71,6 +94,11 @@ describe("parseConfig", () => {
     ["gateway-mode", "", /is required/],
     ["gateway-mode", "Local", /must be local or shared, not "Local"/],
     ["manifests", "", /is required/],
+    ["source", "files", /must be kubernetes or manifests, not "files"/],
+    ["kubeconfig", "config", /must be an absolute path/],
+    ["kubernetes-server", "10.0.0.1:6443", /must be a URL such as https:\/\/10.0.0.1:6443/],
+    ["kubernetes-server", "https://10.0.0.1/?a=b", /must be a URL/],
+    ["enable-egress-ip", "no", /must be true or false/],
     ["cluster-networks", "", /is required/],
     ["cluster-networks", "10.244.0.0", /"10.244.0.0" is not a network such as 10.244.0.0\/16/],
     ["cluster-networks", "10.244.0.0/16,", /"" is not a network/],

@@ -1,7 +1,7 @@
 // Runs inside the node's namespace: reads manifests, carries a first round out and reads it back until nothing is left.
 // Prints milliseconds. `warm` does it once before on an emptied kernel, so that the code has run.
 import { openHost } from "../../agent/assemble.ts";
-import { openManifests } from "../../agent/commands/parts.ts";
+import { openObjects } from "../../agent/commands/parts.ts";
 import { gather, parseConfig } from "../../agent/config.ts";
 import { DOMAINS } from "../../agent/inputs/host.ts";
 import { createLoop } from "../../agent/loop.ts";
@@ -12,9 +12,9 @@ import { createContention } from "../../agent/sync/contention.ts";
 import { carryOut, type Step } from "../../agent/sync/round.ts";
 
 const config = parseConfig(gather({}, process.env));
-const manifests = openManifests(config.manifests, () => {});
+const source = await openObjects(config);
 const readStart = performance.now();
-const objects = await manifests.read(true);
+const objects = await source.read(true);
 const readObjects = performance.now() - readStart;
 const host = await openHost(config, { writes: true });
 
@@ -67,7 +67,7 @@ if (process.argv[2] === "warm") {
 }
 const { readHost, toVerified, cpu, steps } = await establish();
 await host.close();
-manifests.close();
+await source.close();
 process.stdout.write(
   JSON.stringify({ readObjects, readHost, toVerified, cpu, rss: process.memoryUsage.rss() / 1048576, steps }),
 );

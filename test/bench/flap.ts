@@ -1,6 +1,6 @@
 // Runs inside the node's namespace: with everything in place, one link goes down and comes up again. In: the link, lines for
 // `ip -batch` that make it what it was. Prints what either has the agent write.
-import { assemble, openManifests } from "../../agent/commands/parts.ts";
+import { assemble, openObjects } from "../../agent/commands/parts.ts";
 import { gather, parseConfig } from "../../agent/config.ts";
 import { DOMAINS } from "../../agent/inputs/host.ts";
 import type { Domain } from "../../agent/model/facts.ts";
@@ -9,8 +9,8 @@ import { run } from "../../lib/exec/index.ts";
 
 const [link = "", restore = ""] = process.argv.slice(2);
 const config = parseConfig(gather({}, process.env));
-const manifests = openManifests(config.manifests, () => {});
-const { loop, host } = await assemble(config, (all) => manifests.read(all), { writes: true });
+const objects = await openObjects(config);
+const { loop, host } = await assemble(config, (all) => objects.read(all), { writes: true });
 
 /** Everything is read, as by the slow tick: what is written does not depend on what woke the agent. */
 async function written(): Promise<readonly Step[]> {
@@ -31,5 +31,5 @@ const down = await written();
 await run("ip", ["-batch", "-"], { input: restore });
 const up = await written();
 await host.close();
-manifests.close();
+await objects.close();
 process.stdout.write(JSON.stringify({ down, up }));

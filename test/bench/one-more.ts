@@ -1,7 +1,7 @@
 // Runs inside the node's namespace: with everything in place, one pod more, many times. Prints what one costs.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { assemble, openManifests } from "../../agent/commands/parts.ts";
+import { assemble, openObjects } from "../../agent/commands/parts.ts";
 import { gather, parseConfig } from "../../agent/config.ts";
 import { DOMAINS } from "../../agent/inputs/host.ts";
 import type { Domain } from "../../agent/model/facts.ts";
@@ -11,8 +11,12 @@ import { pod } from "./manifests.ts";
 const [pods = 0, egressIPs = 0, times = 0] = process.argv.slice(2).map(Number);
 const config = parseConfig(gather({}, process.env));
 let changed = (): void => {};
-const manifests = openManifests(config.manifests, () => changed());
-const { loop, host } = await assemble(config, (all) => manifests.read(all), { writes: true });
+const objects = await openObjects(config, {
+  lasting: false,
+  onChange: () => changed(),
+  onFailure: () => {},
+});
+const { loop, host } = await assemble(config, (all) => objects.read(all), { writes: true });
 let dirty: ReadonlySet<Domain> = new Set(DOMAINS);
 do {
   await loop.round(dirty, { write: true, allObjects: true });
@@ -30,7 +34,7 @@ for (let i = 0; i < times; i++) {
   const before = spawned();
   const cpu = process.cpuUsage();
   const start = performance.now();
-  writeFileSync(join(config.manifests, `more-${i}.yaml`), text);
+  writeFileSync(join(process.env["EGRESSIP_MANIFESTS"] ?? "", `more-${i}.yaml`), text);
   await told;
   const { outcome } = await loop.round(new Set(), { write: true, allObjects: false });
   const used = process.cpuUsage(cpu);
@@ -42,5 +46,5 @@ for (let i = 0; i < times; i++) {
   });
 }
 await host.close();
-manifests.close();
+await objects.close();
 process.stdout.write(JSON.stringify(costs));

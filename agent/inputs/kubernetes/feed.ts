@@ -44,9 +44,11 @@ export class Feed {
   #callOff: (() => void) | undefined;
   /** Keys of which the news is held back. */
   readonly #held = new Set<string>();
-  #lists = 0;
+  #listed = 0;
+  /** A kind that was not there is, or may be: nothing of it was taken over yet. */
+  #takesAll: boolean = false;
   #version: string | undefined;
-  #closed = false;
+  #closed: boolean = false;
 
   constructor(parts: FeedParts) {
     this.#parts = parts;
@@ -110,12 +112,12 @@ export class Feed {
 
   /** Whether what is wanted can be taken over. */
   get isReady(): boolean {
-    return this.#next?.reflection.state.synced === true || this.#current !== undefined;
+    return isAnswered(this.#next) || this.#current !== undefined;
   }
 
   /** Keys whose object is to be asked for anew. */
   take(): Iterable<string> {
-    const taken = this.#next?.reflection.state.synced === true ? this.#takeNext(this.#next) : undefined;
+    const taken = isAnswered(this.#next) ? this.#takeNext(this.#next as Opened) : undefined;
     return taken ?? this.#takeCurrent();
   }
 
@@ -140,10 +142,9 @@ export class Feed {
     this.#trust();
     const { reflection } = next;
     reflection.takeChanged();
-    this.#lists = reflection.state.counts.lists;
-    if (absent) return [];
-    this.#version = reflection.state.resourceVersion ?? this.#version;
-    return new Set([...this.#parts.known().keys(), ...reflection.objects.keys()]);
+    this.#listed = reflection.state.counts.listed;
+    this.#takesAll = absent;
+    return absent ? [] : this.#all(next);
   }
 
   #takeCurrent(): Iterable<string> {
@@ -155,8 +156,8 @@ export class Feed {
       for (const key of changed) this.#held.add(key);
       return [];
     }
-    if (state.counts.lists !== this.#lists) {
-      this.#lists = state.counts.lists;
+    if (state.counts.listed !== this.#listed) {
+      this.#listed = state.counts.listed;
       const why = this.#doubtIn(current);
       if (why !== undefined) this.#suspect(why, current.scope);
       else if (this.#doubt !== undefined) {
@@ -165,6 +166,7 @@ export class Feed {
       }
     }
     if (this.#doubt === undefined) {
+      if (this.#takesAll) return this.#all(current);
       this.#version = state.resourceVersion ?? this.#version;
       const all = new Set([...this.#held, ...changed]);
       this.#held.clear();
@@ -176,6 +178,14 @@ export class Feed {
       if (known.has(key)) this.#held.add(key);
       else news.push(key);
     return news;
+  }
+
+  /** What was known from elsewhere goes with what is followed now. */
+  #all({ reflection: { objects, state } }: Opened): Iterable<string> {
+    this.#takesAll = false;
+    this.#held.clear();
+    this.#version = state.resourceVersion ?? this.#version;
+    return new Set([...this.#parts.known().keys(), ...objects.keys()]);
   }
 
   #doubtIn({ scope, reflection: { objects, state } }: Opened): string | undefined {
@@ -210,16 +220,22 @@ export class Feed {
   #openNext(scope: Scope, confirms: boolean): void {
     const { open, onChange } = this.#parts;
     // A list that is on its way is of no use to anybody yet.
-    const isSynced = () => reflection?.state.synced === true;
-    let reflection: Opened["reflection"] | undefined;
-    reflection = open(scope, () => {
-      if (isSynced()) onChange();
+    let opened: Opened | undefined;
+    const reflection = open(scope, () => {
+      if (isAnswered(opened)) onChange();
     });
-    this.#replaceNext({ scope, reflection, confirms });
+    opened = { scope, reflection, confirms };
+    this.#replaceNext(opened);
   }
 
   #replaceNext(next: Opened | undefined): void {
     this.#next?.reflection.close();
     this.#next = next;
   }
+}
+
+/** Listed as a whole, or there is no such kind. */
+function isAnswered(opened: Opened | undefined): boolean {
+  const { synced = false, absent = false } = opened?.reflection.state ?? {};
+  return synced || absent;
 }

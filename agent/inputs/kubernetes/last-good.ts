@@ -174,7 +174,7 @@ async function readLastGood(path: string, node: string): Promise<LastGood | unde
       key.startsWith(VERSION) ? [[key.slice(VERSION.length), version]] : [],
     ),
   );
-  return { written, objects, problems: [], changed: objects.keys(), versions };
+  return { written, objects, problems: [], changed: [...objects.keys()], versions };
 }
 
 function parsed(path: string, text: string): Readonly<Record<string, unknown>> {

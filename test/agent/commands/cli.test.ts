@@ -305,7 +305,8 @@ describe("help", () => {
     const { status, stdout, stderr } = await agent([command, "--help"]);
     expect([status, stderr]).toEqual([0, ""]);
     const text = stdout.replace(/\s+/g, " ");
-    for (const { flag, value, fallback, help } of OPTIONS) {
+    for (const { flag, value, fallback: known, otherwise, help } of OPTIONS) {
+      const fallback = known ?? otherwise;
       expect(text).toContain(`--${flag} <${value}>`);
       expect(text).toContain(
         `${help} (${variableOf(flag)}${fallback === undefined ? "" : `; default ${fallback}`})`,

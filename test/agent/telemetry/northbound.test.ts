@@ -66,6 +66,7 @@ describe("status", () => {
       { list: () => [] },
       () => Promise.reject(new Error("not asked for")),
       () => northbound,
+      () => undefined,
     );
     status.took(round);
     return status.answer("/status", new URLSearchParams()) as {

@@ -1,0 +1,98 @@
+// The API server as the source of objects, connected: the client, the last good state on disk, and the clock. In: settings. Out: an
+// ObjectInput. Imported only where that is the source, since the client and what it needs are dear.
+import { ConfigurationError, openCluster, systemClock } from "../lib/kubernetes/index.ts";
+import { type Config, ConfigError } from "./config.ts";
+import { type LastGood, type LastGoodFile, lastGoodIn } from "./inputs/kubernetes/last-good.ts";
+import type { KubernetesTold } from "./inputs/kubernetes/told.ts";
+import { openKubernetes } from "./inputs/kubernetes.ts";
+import type { ObjectInput } from "./inputs/objects.ts";
+
+export type { KubernetesTold };
+
+export interface KubernetesOptions {
+  /** Goes on with the last good state, and keeps it: a daemon does. What is to be done once waits for the server. */
+  readonly lasting: boolean;
+  onChange(): void;
+  /** Of the last good state, which an agent can do without. */
+  onFailure(error: Error): void;
+}
+
+/** A server that answers at all has listed everything by then, but for the largest clusters. */
+const FIRST_WAIT_MS = 5_000;
+const ONCE_WAIT_MS = 60_000;
+/** How long what is hard to believe waits for a second list. */
+const CONFIRM_MS = 30_000;
+
+export async function connectKubernetes(
+  config: Pick<Config, "source" | "settings" | "stateDirectory">,
+  { lasting, onChange, onFailure }: KubernetesOptions,
+): Promise<ObjectInput> {
+  const { node } = config.settings;
+  const file = lastGoodIn({
+    stateDirectory: config.stateDirectory,
+    node,
+    now: () => new Date(),
+    after,
+    firstMs: 1_000,
+    everyMs: 30_000,
+    onFailure,
+  });
+  const lastGood = lasting ? await readOrNot(file, onFailure) : undefined;
+  const input = openKubernetes({
+    cluster: await openAs(config.source),
+    node,
+    lastGood,
+    onChange,
+    clock: systemClock.now,
+    now: () => new Date(),
+    after,
+    firstWaitMs: lasting ? FIRST_WAIT_MS : ONCE_WAIT_MS,
+    confirmMs: CONFIRM_MS,
+  });
+  return {
+    read: () => input.read(),
+    told: () => input.told(),
+    keep: ({ objects, snapshot }) => {
+      const versions = objects.unconfirmed === undefined ? input.versions() : undefined;
+      if (lasting && versions !== undefined)
+        file.offer({ objects, selected: snapshot.served.selected, versions });
+    },
+    close: async () => {
+      await file.flush().catch(onFailure);
+      await input.close();
+    },
+  };
+}
+
+async function openAs(source: Config["source"]) {
+  const { kubeconfig, server } = source.kind === "kubernetes" ? source : {};
+  try {
+    return await openCluster({
+      userAgent: "egressip-agent",
+      ...(kubeconfig === undefined ? {} : { kubeconfig }),
+      ...(server === undefined ? {} : { server }),
+    });
+  } catch (error) {
+    if (error instanceof ConfigurationError) throw new ConfigError(`--source kubernetes: ${error.message}`);
+    throw error;
+  }
+}
+
+/** What cannot be read is no last good state, and the server says all of it anyhow. */
+async function readOrNot(
+  file: LastGoodFile,
+  onFailure: (error: Error) => void,
+): Promise<LastGood | undefined> {
+  try {
+    return await file.read();
+  } catch (error) {
+    onFailure(error instanceof Error ? error : new Error(String(error)));
+    return undefined;
+  }
+}
+
+/** Keeps the process alive: who waits for a server that is away has nothing else to wait for. */
+function after(ms: number, act: () => void): () => void {
+  const timer = setTimeout(act, ms);
+  return () => clearTimeout(timer);
+}
