@@ -2,10 +2,14 @@
 // ObjectInput. Imported only where that is the source, since the client and what it needs are dear.
 import { ConfigurationError, openCluster, systemClock } from "../lib/kubernetes/index.ts";
 import { type Config, ConfigError } from "./config.ts";
+import { KINDS, type Kind, RESOURCES } from "./inputs/kubernetes/kinds.ts";
 import { type LastGood, type LastGoodFile, lastGoodIn } from "./inputs/kubernetes/last-good.ts";
+import { cutDown, filesOf } from "./inputs/kubernetes/recorded.ts";
 import type { KubernetesTold } from "./inputs/kubernetes/told.ts";
 import { openKubernetes } from "./inputs/kubernetes.ts";
 import type { ObjectInput } from "./inputs/objects.ts";
+import { decode } from "./model/decode.ts";
+import type { Raw } from "./model/raw.ts";
 
 export type { KubernetesTold };
 
@@ -62,6 +66,57 @@ export async function connectKubernetes(
       await input.close();
     },
   };
+}
+
+/** Everything once, as files by name. Rejects with an Error that names the kind that could not be listed in time. */
+export async function recordKubernetes(
+  config: Pick<Config, "source" | "settings">,
+): Promise<ReadonlyMap<string, string>> {
+  const { node } = config.settings;
+  const cluster = await openAs(config.source);
+  const recorded = new Map<Kind, ReadonlyMap<string, Raw>>();
+  try {
+    for (const kind of KINDS) {
+      const isOwn = kind === "Pod" && ![...(recorded.get("EgressIP")?.values() ?? [])].some(isGivenBy(node));
+      recorded.set(kind, await listed(cluster, kind, isOwn ? `spec.nodeName=${node}` : undefined));
+    }
+  } finally {
+    await cluster.close();
+  }
+  return filesOf(recorded);
+}
+
+function isGivenBy(node: string): (raw: Raw) => boolean {
+  return (raw) => {
+    const { object } = decode(raw);
+    return object?.kind === "EgressIP" && object.assignments.some((assignment) => assignment.node === node);
+  };
+}
+
+function listed(
+  cluster: Awaited<ReturnType<typeof openAs>>,
+  kind: Kind,
+  fieldSelector: string | undefined,
+): Promise<ReadonlyMap<string, Raw>> {
+  return new Promise((resolve, reject) => {
+    const callOff = after(ONCE_WAIT_MS, () => {
+      const why = reflection.state.failure?.message ?? "no answer";
+      reflection.close();
+      reject(new Error(`${cluster.server}: ${RESOURCES[kind].plural} not listed in time: ${why}`));
+    });
+    const reflection = cluster.reflect({
+      resource: RESOURCES[kind],
+      ...(fieldSelector === undefined ? {} : { fieldSelector }),
+      project: (raw) => cutDown(kind, raw),
+      onChange: () => {
+        const { synced, absent } = reflection.state;
+        if (!synced && !absent) return;
+        callOff();
+        reflection.close();
+        resolve(reflection.objects);
+      },
+    });
+  });
 }
 
 async function openAs(source: Config["source"]) {

@@ -3,9 +3,11 @@
 // The command line. In: argv and environment. Out: a command's exit status; 78 for a wrong setting, 1 for any other error.
 import { Command, Option } from "commander";
 import { ask, drain, type Output } from "./commands/ask.ts";
+import { runDisabled } from "./commands/disabled.ts";
 import { facts, plan } from "./commands/plan.ts";
+import { recordObjects } from "./commands/record.ts";
 import { runDaemon, runOnce } from "./commands/run.ts";
-import { uninstall } from "./commands/uninstall.ts";
+import { removeOurs, uninstall } from "./commands/uninstall.ts";
 import { type Config, ConfigError, gather, OPTIONS, parseConfig, type Texts, variableOf } from "./config.ts";
 import { LONGEST_DRAIN_S } from "./telemetry/draining.ts";
 
@@ -43,6 +45,8 @@ const HOST_ONLY = new Set([
   ...["state-dir", "iptables-backend", "debug-socket", "node"],
   ...["ovn-nb", "ovn-nb-ca", "ovn-nb-certificate", "ovn-nb-key", "ovn-owner", "disable-snat-multiple-gws"],
 ]);
+
+const SOURCE = new Set(["source", "manifests", "kubeconfig", "kubernetes-server"]);
 
 /**
  * uninstall, facts and what asks the daemon need nothing but where things are: the rest is filled in where neither flags nor
@@ -90,7 +94,9 @@ function program(): Command {
     .option("--once", "one round and its verification, then exit")
     .action(async (flags: Flags) => {
       const config = configFrom(textsOf(flags));
-      finish(flags["once"] === true ? await runOnce(config, print) : await runDaemon(config));
+      const isOnce = flags["once"] === true;
+      if (config.enabled) finish(isOnce ? await runOnce(config, print) : await runDaemon(config));
+      else finish(isOnce ? await removeOurs(config, { handBack: false }, print) : await runDisabled(config));
     });
   withSettings(root.command("plan").description("print what run would change; exit 0 nothing, 2 changes"))
     .option("--host-facts <FILE>", "recorded facts instead of this host: no root, nothing touched")
@@ -101,9 +107,22 @@ function program(): Command {
       const options = hostFacts === undefined ? { output } : { output, hostFacts };
       finish(await plan(configFrom(textsOf(flags)), options, print));
     });
-  withSettings(root.command("facts").description("print the facts of this host, for --host-facts"), (flag) =>
-    HOST_ONLY.has(flag),
-  ).action(async (flags: Flags) => finish(await facts(withNode(hostConfigFrom(flags)), print)));
+  withSettings(
+    root.command("facts").description("print the facts of this host, for --host-facts"),
+    (flag) => HOST_ONLY.has(flag) || SOURCE.has(flag),
+  )
+    .option(
+      "--output-dir <DIR>",
+      "write the objects that the agent of --node goes by into DIR instead, for --manifests",
+    )
+    .action(async (flags: Flags) => {
+      const config = hostConfigFrom(flags);
+      const directory = flags["outputDir"] as string | undefined;
+      if (directory === undefined) return finish(await facts(withNode(config), print));
+      if (config.settings.node === NO_NODE)
+        throw new ConfigError(`--node (${variableOf("node")}): is required with --output-dir`);
+      finish(await recordObjects(config, directory, print));
+    });
   withSettings(root.command("uninstall").description("retire everything that is ours"), (flag) =>
     HOST_ONLY.has(flag),
   )

@@ -7,11 +7,20 @@ import { DOMAINS } from "../inputs/host.ts";
 import { createLoop, type Round } from "../loop.ts";
 import type { HostFacts } from "../model/facts.ts";
 import { createMode } from "../plan/modes.ts";
+import { leaveNorthbound } from "../plan/parts/northbound/leave.ts";
+import { nothing } from "../plan/plan.ts";
+import type { AnyBackend } from "../sync/backend.ts";
 import { createBackends } from "../sync/backends.ts";
 import { createContention } from "../sync/contention.ts";
 import { noTools } from "../sync/no-tools.ts";
-import { printSteps } from "../sync/round.ts";
+import { carryOut, printSteps } from "../sync/round.ts";
 import { assemble, openObjects } from "./parts.ts";
+
+/** What a plan prints of a round. */
+interface Planned {
+  readonly outcome: Round["outcome"];
+  readonly snapshot: Pick<Round["snapshot"], "problems">;
+}
 
 /** Exit status of a plan: 0 nothing to do, 2 changes, 1 where something could not be worked out; an error is thrown and ends with 1. */
 export async function plan(
@@ -26,7 +35,15 @@ export async function plan(
   return round.outcome.steps.length === 0 ? 0 : 2;
 }
 
-async function planHere(config: Config): Promise<Round> {
+async function planHere(config: Config): Promise<Planned> {
+  if (!config.enabled) {
+    const host = await openHost(config, { writes: false });
+    try {
+      return await planNothing(config, host.backends, await host.input.read(new Set(DOMAINS)));
+    } finally {
+      await host.close();
+    }
+  }
   const objects = await openObjects(config);
   try {
     const { loop, host } = await assemble(config, (all) => objects.read(all), { writes: false });
@@ -40,8 +57,9 @@ async function planHere(config: Config): Promise<Round> {
   }
 }
 
-async function planFrom(config: Config, path: string): Promise<Round> {
+async function planFrom(config: Config, path: string): Promise<Planned> {
   const facts = readFacts(path, await readFile(path, "utf8"));
+  if (!config.enabled) return planNothing(config, createBackends(noTools), facts);
   const objects = await openObjects(config);
   try {
     const loop = createLoop({
@@ -59,6 +77,17 @@ async function planFrom(config: Config, path: string): Promise<Round> {
   }
 }
 
+/** What `--enable-egress-ip=false` has taken away: no object is read for that. */
+async function planNothing(
+  { settings }: Config,
+  backends: readonly AnyBackend[],
+  facts: HostFacts,
+): Promise<Planned> {
+  const plan = { ...nothing, northbound: leaveNorthbound(settings, facts.northbound, false) };
+  const outcome = await carryOut(backends, plan, facts, { write: false, held: () => false });
+  return { outcome, snapshot: { problems: [] } };
+}
+
 function readFacts(path: string, text: string): HostFacts {
   try {
     return parseFacts(text);
@@ -69,7 +98,7 @@ function readFacts(path: string, text: string): HostFacts {
 }
 
 /** Problems, then every step; the text of `plan` and of the golden files of test/scenarios. */
-export function planAsText({ outcome, snapshot }: Pick<Round, "outcome" | "snapshot">): string {
+export function planAsText({ outcome, snapshot }: Planned): string {
   const problems = snapshot.problems.map(
     ({ object, path, text }) => `! ${object}${path === "" ? "" : ` ${path}`}: ${text}\n`,
   );
@@ -80,7 +109,7 @@ export function planAsText({ outcome, snapshot }: Pick<Round, "outcome" | "snaps
   return notes === "" ? changes : `${notes}\n${changes}`;
 }
 
-function planAsJson({ outcome, snapshot }: Round): string {
+function planAsJson({ outcome, snapshot }: Planned): string {
   const failures = outcome.failures.map(({ backend, error }) => ({ backend, error: error.message }));
   return `${JSON.stringify({ steps: outcome.steps, problems: snapshot.problems, failures }, undefined, 2)}\n`;
 }

@@ -3,6 +3,7 @@ import { ToolError } from "../../lib/exec/index.ts";
 import { openHost } from "../assemble.ts";
 import type { Config } from "../config.ts";
 import { DOMAINS } from "../inputs/host.ts";
+import { forgetLastGood } from "../inputs/kubernetes/last-good.ts";
 import { unwritable } from "../model/northbound-problems.ts";
 import { type HandedBack, handBackHost } from "../plan/parts/hand-back.ts";
 import { leaveNorthbound } from "../plan/parts/northbound/leave.ts";
@@ -30,11 +31,19 @@ export async function uninstall(
       `${config.debugSocket}: the agent is running and would put everything back; end it first`,
     );
   }
+  return removeOurs(config, options, print);
+}
+
+/** Takes away what is ours, once; nobody else may be at it. Exit status: 0 it is gone, 1 something could not be removed. */
+export async function removeOurs(
+  config: Config,
+  { handBack }: { readonly handBack: boolean },
+  print: (text: string) => void,
+): Promise<number> {
   // Rules that an earlier start left in the other iptables backend act as well, so both are cleared (known-faults BL-60).
   // A set is released by the last rule that names it, hence the second look; only what fails then has failed.
   let failures: readonly Failure[] = [];
   let others: readonly (readonly [node: string, rows: number])[] = [];
-  const { handBack } = options;
   let handedBack: HandedBack | undefined;
   for (const iptablesBackend of await backendsInTurn(config, handBack)) {
     const host = await openHost({ ...config, iptablesBackend }, { writes: true, looksAtReference: handBack });
@@ -71,6 +80,7 @@ export async function uninstall(
   }
   for (const [name, rows] of others)
     print(`northbound: ${rows} rows of node ${name || "(none)"} stay, and what its pods share with them\n`);
+  if (failures.length === 0) await forgetLastGood(config.stateDirectory);
   for (const { backend, error } of failures) print(`! ${backend}: ${error.message}\n`);
   return failures.length === 0 ? 0 : 1;
 }

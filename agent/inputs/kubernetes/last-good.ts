@@ -1,7 +1,7 @@
 // The last state of the objects that was confirmed, on disk: what an agent goes on with that starts while the API server is away.
 // In: Objects. Out: a folder that `--manifests` reads, cut down to what concerns this node; and what is in it.
 // Written beside the rounds, in slices, at most once in a while; the file takes its name when it is complete and on the disk.
-import { mkdir, open, readFile, rename } from "node:fs/promises";
+import { mkdir, open, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Objects } from "../../model/build.ts";
 import { decode, expand } from "../../model/decode.ts";
@@ -48,13 +48,14 @@ export interface LastGoodParts {
   onFailure(error: Error): void;
 }
 
+const FOLDER = "last-good";
 const NODE = "egressip-agent/node";
 const WRITTEN = "egressip-agent/written";
 const VERSION = "egressip-agent/resource-version-";
 const SLICE = 256 * 1024;
 
 export function lastGoodIn(parts: LastGoodParts): LastGoodFile {
-  const directory = join(parts.stateDirectory, "last-good");
+  const directory = join(parts.stateDirectory, FOLDER);
   const path = join(directory, "objects.json");
   let offered: Good | undefined;
   let written: Good | undefined;
@@ -100,6 +101,11 @@ export function lastGoodIn(parts: LastGoodParts): LastGoodFile {
     },
     flush,
   };
+}
+
+/** Nothing is to be gone on with. */
+export async function forgetLastGood(stateDirectory: string): Promise<void> {
+  await rm(join(stateDirectory, FOLDER), { recursive: true, force: true });
 }
 
 /** The server goes on while nothing that concerns this node changes: its versions alone are no reason to write. */

@@ -7,7 +7,7 @@ import { annotationPath, describe, jsonAt, listAt, objectAt, quote, type Raw, ty
 import type { Labels } from "../select.ts";
 import { type Meta, uidAt } from "./meta.ts";
 
-const podNetworksKey = "k8s.ovn.org/pod-networks";
+export const POD_NETWORKS_KEY = "k8s.ovn.org/pod-networks";
 
 export function decodePod(raw: Raw, meta: Meta, report: Report): Pod {
   const { spec, status } = raw;
@@ -50,8 +50,8 @@ function podAddresses(status: Raw, meta: Meta, report: Report): readonly Address
   if (listed.found.size > 0) return sortedAddresses(listed.found.values());
   const annotated = onePerFamily(report);
   const annotations = objectAt(meta.annotations, "metadata.annotations", report);
-  const path = annotationPath(podNetworksKey);
-  const { default: network } = objectAt(jsonAt(annotations[podNetworksKey], path, report), path, report);
+  const path = annotationPath(POD_NETWORKS_KEY);
+  const { default: network } = objectAt(jsonAt(annotations[POD_NETWORKS_KEY], path, report), path, report);
   const { ip_addresses: many, ip_address: one } = objectAt(network, `${path}.default`, report);
   for (const [at, cidr] of listAt(many, `${path}.default.ip_addresses`, report).entries())
     annotated.add(addressOfCidr(cidr), cidr, `${path}.default.ip_addresses[${at}]`);
