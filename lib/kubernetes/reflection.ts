@@ -54,6 +54,9 @@ export function reflect<T>(
   let course: Course = startOfCourse;
   let lastContact: number | undefined;
   let position: Position = { resourceVersion: undefined };
+  let listedVersion: string | undefined;
+  /** It was listed otherwise than by a watch: a server that says 403 to that now is one that has just started. */
+  let mayList = false;
   /** Of what onChange was last told. */
   let told = { course, changes: 0 };
 
@@ -78,10 +81,15 @@ export function reflect<T>(
   const note = (outcome: Outcome): number => {
     const { course: next, delayMs } = proceed(course, outcome, settings, random());
     course = next;
-    if (outcome.type === "listed") counts.listed++;
     if (course.absent) store.clear();
     tell();
     return delayMs;
+  };
+
+  /** In one turn with the copy itself: who looks sees either both or neither. */
+  const replaced = (resourceVersion: string): void => {
+    counts.listed++;
+    listedVersion = resourceVersion;
   };
 
   /** One step, to its end. Its request is over when this resolves, whatever came of it. */
@@ -111,10 +119,12 @@ export function reflect<T>(
         const gathering = store.gather();
         const resourceVersion = await list(parts, gathering, step.paged);
         gathering.commit();
+        replaced(resourceVersion);
+        mayList = true;
         return { type: "listed", resourceVersion };
       }
       if (step.how === "watchList") counts.lists++;
-      else if (await isKnownBehind(parts, step.resourceVersion))
+      else if (await isKnownBehind(parts, step.resourceVersion, mayList))
         return { type: "expired", livedMs: 0, duringList: false };
       counts.watches++;
       await watch(parts, store, position, {
@@ -127,7 +137,10 @@ export function reflect<T>(
         onEvent: () => {
           counts.events++;
         },
-        onListed: (resourceVersion) => void note({ type: "listed", resourceVersion }),
+        onListed: (resourceVersion) => {
+          replaced(resourceVersion);
+          note({ type: "listed", resourceVersion });
+        },
       });
       return { type: "ended", resourceVersion: position.resourceVersion as string, livedMs: lived() };
     } catch (error) {
@@ -169,6 +182,7 @@ export function reflect<T>(
         failure,
         lastContact,
         resourceVersion: position.resourceVersion ?? course.resourceVersion,
+        listedVersion,
         counts: { lists, listed, watches, events, gaps, replaced: store.replaced, unread },
       };
     },
@@ -184,11 +198,11 @@ export function reflect<T>(
 }
 
 /** Who may not ask so is not told; the watch then is asked for as it is. */
-async function isKnownBehind(attempt: Attempt, resourceVersion: string): Promise<boolean> {
+async function isKnownBehind(attempt: Attempt, resourceVersion: string, mayList: boolean): Promise<boolean> {
   try {
     return await isBehind(attempt, resourceVersion);
   } catch (error) {
-    if (error instanceof StatusError && error.code === 403) return false;
+    if (error instanceof StatusError && error.code === 403 && !mayList) return false;
     throw error;
   }
 }

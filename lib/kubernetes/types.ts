@@ -62,6 +62,8 @@ export interface ReflectionState {
   readonly lastContact: number | undefined;
   /** The state of the server up to which the copy is right; undefined while that is not known. */
   readonly resourceVersion: string | undefined;
+  /** Of the list that last replaced the copy: lower than what was known before, where the server's store was restored. */
+  readonly listedVersion: string | undefined;
   readonly counts: ReflectionCounts;
 }
 

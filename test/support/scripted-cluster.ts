@@ -57,6 +57,7 @@ export class ScriptedCluster {
       failure: undefined,
       lastContact: undefined,
       resourceVersion: undefined,
+      listedVersion: undefined,
     };
     let isClosed = false;
     const now = (more: Partial<typeof state>) => {
@@ -91,7 +92,7 @@ export class ScriptedCluster {
         }
         counts.lists++;
         counts.listed++;
-        now({ ...well(version), synced: true, absent: false });
+        now({ ...well(version), listedVersion: String(version), synced: true, absent: false });
       },
       put: (version, raw) => {
         put(raw);

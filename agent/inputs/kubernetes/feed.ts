@@ -195,7 +195,7 @@ export class Feed {
       { objects: count, hasOwn, resourceVersion: this.#version },
       {
         objects: objects.size,
-        resourceVersion: state.resourceVersion,
+        resourceVersion: state.listedVersion,
         isNarrower: scope === "own",
         ...(own === undefined ? {} : { hasOwn: objects.has(own) }),
       },
