@@ -1,6 +1,5 @@
 // `egressip-agent run --enable-egress-ip=false`: a cluster that does not want egress IPs does not pay for them. In: Config. Out: a
 // host on which nothing is the agent's; then nothing but the debug socket and a signal are waited for.
-import { once } from "node:events";
 import { setTimeout } from "node:timers/promises";
 import type { Config } from "../config.ts";
 import { serveDebug } from "../telemetry/debug.ts";
@@ -27,13 +26,14 @@ export async function runDisabled(config: Config): Promise<number> {
   };
   const debug = await serveDebug(config.debugSocket, (path) => answers[path]?.());
   const ending = new AbortController();
-  const ended = Promise.race(
-    (["SIGTERM", "SIGINT"] as const).map(async (signal) => {
-      await once(process, signal);
-      ending.abort();
-      return signal;
-    }),
-  );
+  // Not `once`: execa's own listener ends the process when it finds itself the last one.
+  const ended = new Promise<NodeJS.Signals>((resolve) => {
+    for (const signal of ["SIGTERM", "SIGINT"] as const)
+      process.on(signal, () => {
+        ending.abort();
+        resolve(signal);
+      });
+  });
   // Without a listener it would end the process, and there is nothing to read again.
   process.on("SIGHUP", () => {});
   log.info({ node, mode, enabled: false }, "agentStarted");
