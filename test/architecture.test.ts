@@ -198,6 +198,31 @@ describe("the tree", () => {
     ).toEqual([]);
   });
 
+  it("loads the client of an API server, and what it needs, only where that is the source", () => {
+    const VALUE = /(?:^|\n)\s*(?:import|export)\s+(?!type\b)(?:[^"';]*?from\s*)?["']([^"']+)["']/g;
+    const loaded = (source: Source): readonly string[] =>
+      [...source.text.replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, "").matchAll(VALUE)].map(
+        ([, written = ""]) =>
+          written.startsWith(".") ? path.posix.join(path.posix.dirname(source.file), written) : written,
+      );
+    const all = new Map([...agent, ...lib].map((source) => [source.file, source]));
+    const seen = new Set<string>();
+    const visit = (wanted: string) => {
+      if (seen.has(wanted)) return;
+      seen.add(wanted);
+      const source = all.get(wanted);
+      if (source !== undefined) for (const next of loaded(source)) visit(next);
+    };
+    visit("agent/main.ts");
+    expect(seen).toContain("agent/loop.ts");
+    expect(
+      [...seen].filter((wanted) =>
+        /kubernetes\/client-node|undici|lib\/kubernetes|assemble-kubernetes/.test(wanted),
+      ),
+    ).toEqual([]);
+    expect(loaded(all.get("agent/assemble-kubernetes.ts") as Source)).toContain("lib/kubernetes/index.ts");
+  });
+
   it("runs on Node 24", () => {
     expect(process.versions.node).toMatch(/^24\./);
   });
