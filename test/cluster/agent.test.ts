@@ -11,7 +11,7 @@ import { Lab } from "../lab/lab.ts";
 import { nodes, outside } from "../lab/topology.ts";
 import { type Agent, type AgentStatus, Home } from "../support/agent.ts";
 import { egressIP, pod } from "../support/agent-manifests.ts";
-import { egressIPDefinition } from "../support/cluster-source.ts";
+import { agentKubeconfig, egressIPDefinition } from "../support/cluster-source.ts";
 import { noKubePrograms } from "../support/kube-programs.ts";
 import { canRunKernelTests } from "../support/privileged.ts";
 import { egress } from "../support/second-network.ts";
@@ -54,25 +54,16 @@ describe.skipIf(reason !== undefined)(
       proxy = await FaultProxy.open(api);
       // The lab's own server has the usual port.
       url = await proxy.listenIn(lab.namespace("ext"), outside.ext.server[4], 7443);
-      const account = { namespace: "default", name: "agent" };
       const documents = await Promise.all(
         ["namespaces.yaml", "nodes.yaml"].map((file) => readFile(join(common, file), "utf8")),
       );
       await api.objects.apply(
         egressIPDefinition,
-        { apiVersion: "v1", kind: "ServiceAccount", metadata: account },
-        {
-          apiVersion: "rbac.authorization.k8s.io/v1",
-          kind: "ClusterRoleBinding",
-          metadata: { name: "agent" },
-          roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "cluster-admin" },
-          subjects: [{ kind: "ServiceAccount", ...account }],
-        },
         ...documents.flatMap((text) => parseAllDocuments(text).map((one) => one.toJS() as KubeObject)),
         ...pods,
       );
       // By an address that nodes do not reach: what is asked is what --kubernetes-server says.
-      kubeconfig = await api.kubeconfig({ token: await api.token(account) });
+      kubeconfig = await agentKubeconfig(api);
     });
     beforeEach(async () => {
       home = await Home.of(lab);

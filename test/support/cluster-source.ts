@@ -11,28 +11,19 @@ import { entriesOf } from "../../agent/model/shards.ts";
 import { openCluster } from "../../lib/kubernetes/index.ts";
 import { bareHost, settings } from "../agent/make.ts";
 import type { ApiServer } from "../cluster-lab/api-server.ts";
-import type { KubeObject } from "../cluster-lab/objects.ts";
+import { type KubeObject, readKustomization, readManifests } from "../cluster-lab/objects.ts";
 import { until } from "./until.ts";
 
-/** As much of it as these tests need; the one that is installed is in packaging/kubernetes. */
-export const egressIPDefinition: KubeObject = {
-  apiVersion: "apiextensions.k8s.io/v1",
-  kind: "CustomResourceDefinition",
-  metadata: { name: "egressips.k8s.ovn.org" },
-  spec: {
-    group: "k8s.ovn.org",
-    scope: "Cluster",
-    names: { kind: "EgressIP", listKind: "EgressIPList", plural: "egressips", singular: "egressip" },
-    versions: [
-      {
-        name: "v1",
-        served: true,
-        storage: true,
-        schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
-      },
-    ],
-  },
-};
+const packaged = join(import.meta.dirname, "../../packaging/kubernetes");
+
+export const [egressIPDefinition] = readManifests(join(packaged, "crd-egressip.yaml")) as [KubeObject];
+
+/** A kubeconfig with what the packaged account may do, and no more, for the server or proxy at `url`. */
+export async function agentKubeconfig(api: ApiServer, url?: string): Promise<string> {
+  await api.objects.apply(...readKustomization(packaged).filter(({ kind }) => kind !== "DaemonSet"));
+  const token = await api.token({ namespace: "egressip-agent", name: "egressip-agent" });
+  return api.kubeconfig({ token }, url);
+}
 
 export const object = {
   node: (name: string, address: string): KubeObject => ({
@@ -89,20 +80,9 @@ export class ClusterSource implements AsyncDisposable {
     this.#stateDirectory = stateDirectory;
   }
 
-  /** As an account that may do everything, through the server or proxy at `url`. */
+  /** Through the server or proxy at `url`. */
   static async of(api: ApiServer, url: string): Promise<ClusterSource> {
-    const account = { namespace: "default", name: "agent" };
-    await api.objects.apply(
-      { apiVersion: "v1", kind: "ServiceAccount", metadata: account },
-      {
-        apiVersion: "rbac.authorization.k8s.io/v1",
-        kind: "ClusterRoleBinding",
-        metadata: { name: "agent" },
-        roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "cluster-admin" },
-        subjects: [{ kind: "ServiceAccount", ...account }],
-      },
-    );
-    const kubeconfig = await api.kubeconfig({ token: await api.token(account) }, url);
+    const kubeconfig = await agentKubeconfig(api, url);
     return new ClusterSource(kubeconfig, await mkdtemp(join(tmpdir(), "egressip-source-")));
   }
 

@@ -2,6 +2,7 @@
 // What was wrong with an object is not in it any more, so neither is that here. Pure.
 import { type Cidr, formatCidr } from "../../model/ip.ts";
 import {
+  ASSIGNABLE_KEY,
   CLOUD_KEY,
   HOST_CIDRS_KEY,
   PRIMARY_KEY,
@@ -54,10 +55,11 @@ function selectorOf(selector: Selector) {
 
 function node(object: Node) {
   const { kind, name, uid, internalAddresses, hostCidrs, secondaryEgressIPs, primary, zone } = object;
-  const { transit, podSubnets, cloud } = object;
+  const { transit, podSubnets, cloud, secondaryEgressIPsText, assignable, leaving } = object;
   const annotations = {
     ...when(hostCidrs, HOST_CIDRS_KEY, hostCidrs.map(formatCidr)),
     ...when(secondaryEgressIPs, SECONDARY_KEY, secondaryEgressIPs),
+    ...(secondaryEgressIPsText === undefined ? {} : { [SECONDARY_KEY]: secondaryEgressIPsText }),
     ...(cloud
       ? { [CLOUD_KEY]: JSON.stringify([{ ifaddr: byFamily(primary) }]) }
       : when(primary, PRIMARY_KEY, byFamily(primary))),
@@ -65,12 +67,27 @@ function node(object: Node) {
     ...when(transit, TRANSIT_KEY, byFamily(transit)),
     ...when(podSubnets, SUBNETS_KEY, { default: podSubnets.map(formatCidr) }),
   };
+  const [why, which = ""] = leaving.split(" ");
+  const labels = {
+    ...(assignable ? { [ASSIGNABLE_KEY]: "" } : {}),
+    ...(why === "label" ? { [which]: "" } : {}),
+  };
   return {
     kind,
-    metadata: { name, uid, annotations },
+    metadata: {
+      name,
+      uid,
+      annotations,
+      labels,
+      ...(why === "it" ? { deletionTimestamp: SOME_TIME } : {}),
+    },
+    ...(why === "taint" ? { spec: { taints: [{ key: which, effect: "NoSchedule" }] } } : {}),
     status: { addresses: internalAddresses.map((address) => ({ type: "InternalIP", address })) },
   };
 }
+
+/** That it is being deleted is what is known of it. */
+const SOME_TIME = "2000-01-01T00:00:00Z";
 
 function when(list: readonly unknown[], key: string, value: unknown): Readonly<Record<string, string>> {
   return list.length === 0 ? {} : { [key]: JSON.stringify(value) };

@@ -28,6 +28,7 @@ const FIELDS: Readonly<Record<Kind, Fields>> = {
       ...[HOST_CIDRS_KEY, SECONDARY_KEY, PRIMARY_KEY, ZONE_KEY, TRANSIT_KEY],
       ...[SUBNETS_KEY, CLOUD_KEY],
     ],
+    spec: ["taints"],
     status: ["addresses"],
   },
   Namespace: {},
@@ -38,7 +39,7 @@ const FIELDS: Readonly<Record<Kind, Fields>> = {
   },
 };
 
-const METADATA = ["name", "namespace", "uid", "creationTimestamp", "labels"];
+const METADATA = ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "labels"];
 
 /** What the agent reads of it; nothing else leaves the cluster. */
 export function cutDown(kind: Kind, raw: Raw): Raw {

@@ -137,7 +137,11 @@ function internalAddressesAt(raw: unknown, report: Report): readonly Address[] {
 function hostCidrsAt(annotations: Raw, report: Report): readonly Cidr[] {
   const path = annotationPath(HOST_CIDRS_KEY);
   const found = new Map<string, Cidr>();
-  for (const [at, item] of listAt(jsonAt(annotations[HOST_CIDRS_KEY], path, report), path, report).entries()) {
+  for (const [at, item] of listAt(
+    jsonAt(annotations[HOST_CIDRS_KEY], path, report),
+    path,
+    report,
+  ).entries()) {
     const cidr = typeof item === "string" ? parseCidr(item) : undefined;
     if (cidr === undefined)
       report(`${path}[${at}]`, `must be an address with a prefix length, not ${describe(item)}`);
