@@ -73,7 +73,7 @@ export async function runDaemon(config: Config): Promise<number> {
     objects.told,
   );
   const debug = await serveDebug(config.debugSocket, status.answer, ordersTo(draining));
-  const health = await serveHealth(config, log);
+  const health = await serveHealth(config, log, draining.isOrdered);
   const watchFor = createWatching(host);
   // A reading that was begun before may not have seen it.
   const told = (domains: readonly Domain[]) => {

@@ -1,5 +1,6 @@
 // gRPC health on the management port's addresses: OVN-Kubernetes' cluster manager asks there whether this node may give egress IPs
-// (reference F.2, H-4). In: settings, the links of this host. Out: SERVING for its service for as long as this process answers.
+// (reference F.2, H-4). In: settings, the links of this host. Out: SERVING for its service for as long as this process answers, but
+// for a node that was told to give nothing (`drain`): then the cluster manager takes its egress IPs elsewhere within seconds.
 // It does not look at Rounds: an agent that waits for the API server, or fails at something, leaves a dataplane that works, and
 // any other answer would take all egress IPs from the node at once.
 import { networkInterfaces } from "node:os";
@@ -17,6 +18,7 @@ const LOOK_MS = 1_000;
 export async function serveHealth(
   { health, settings: { managementPort } }: Pick<Config, "health" | "settings">,
   log: Pick<Logger, "info" | "warn">,
+  isDraining: () => boolean,
 ): Promise<{ close(): void }> {
   if (health === undefined) return { close: () => {} };
   const { createHealthServer } = await import("../../lib/grpc-health/index.ts");
@@ -24,7 +26,7 @@ export async function serveHealth(
   let listening = "";
   const server = createHealthServer({
     ...health,
-    status: (service) => (service === SERVICE ? "SERVING" : "NOT_SERVING"),
+    status: (service) => (service === SERVICE && !isDraining() ? "SERVING" : "NOT_SERVING"),
     onFailure: (subject, error) => {
       if (error !== undefined && failing.get(subject) !== error.message)
         log.warn({ subject, port: health.port, error: error.message }, "healthNotServed");

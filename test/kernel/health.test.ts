@@ -60,6 +60,17 @@ describe.skipIf(reason !== undefined)(`health${reason === undefined ? "" : ` (no
     await agent.stop();
   });
 
+  it("says that a node gives nothing when it was told to, until the next start", async () => {
+    const agent = await home.start(manifests.directory, flags);
+    await becomes("10.244.1.2", "SERVING");
+    expect((await home.drain()).exitCode).toBe(0);
+    await becomes("10.244.1.2", "NOT_SERVING");
+    await agent.stop();
+    const next = await home.start(manifests.directory, flags);
+    await becomes("10.244.1.2", "SERVING");
+    await next.stop();
+  });
+
   it("is off where no port is given", async () => {
     const agent = await home.start(manifests.directory);
     expect(await at("10.244.1.2")).toBe("UNAVAILABLE");
