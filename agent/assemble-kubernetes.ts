@@ -42,8 +42,9 @@ export async function connectKubernetes(
     onFailure,
   });
   const lastGood = lasting ? await readOrNot(file, onFailure) : undefined;
+  const cluster = await openAs(config.source);
   const input = openKubernetes({
-    cluster: await openAs(config.source),
+    cluster,
     node,
     lastGood,
     onChange,
@@ -56,6 +57,7 @@ export async function connectKubernetes(
   return {
     read: () => input.read(),
     told: () => input.told(),
+    request: (...of) => cluster.request(...of),
     keep: ({ objects, snapshot }) => {
       const versions = objects.unconfirmed === undefined ? input.versions() : undefined;
       if (lasting && versions !== undefined)

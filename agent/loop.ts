@@ -37,7 +37,7 @@ export interface LoopParts {
   readonly readObjects: (all: boolean) => Promise<Objects>;
   readonly contention: Contention;
   /** Told of a plan before it is carried out; waits for nothing. */
-  readonly planned?: ((planned: Pick<Round, "snapshot" | "plan">) => void) | undefined;
+  readonly planned?: ((planned: Pick<Round, "objects" | "snapshot" | "plan">) => void) | undefined;
 }
 
 const NO_LINES: ReadonlySet<string> = new Set();
@@ -91,7 +91,7 @@ export function createLoop(parts: LoopParts): Loop {
       // What was found at the start was announced by whoever put it there, however long it took to confirm it.
       everConfirmed ||= unconfirmed === undefined;
       inDoubt = everConfirmed && unconfirmed !== undefined;
-      if (write) parts.planned?.({ snapshot, plan });
+      if (write) parts.planned?.({ objects, snapshot, plan });
       const planned = performance.now();
       const outcome = await carryOut(parts.backends, plan, host, {
         write,

@@ -3,10 +3,12 @@ import { type HostOptions, openHost } from "../assemble.ts";
 import type { Config } from "../config.ts";
 import { openFiles } from "../inputs/files.ts";
 import { createObjectStore, type ObjectInput } from "../inputs/objects.ts";
-import { createLoop, type Loop } from "../loop.ts";
+import { createLoop, type Loop, type LoopParts } from "../loop.ts";
 import type { Objects } from "../model/build.ts";
 import { createMode } from "../plan/modes.ts";
 import { createContention } from "../sync/contention.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Reports } from "../telemetry/reports/reports.ts";
 
 export interface ObjectOptions {
   readonly lasting: boolean;
@@ -32,8 +34,16 @@ function openManifests(directory: string, onChange: () => void): ObjectInput {
     told: () => undefined,
     // The folder is there tomorrow, too.
     keep: () => {},
+    request: undefined,
     close: async () => files.close(),
   };
+}
+
+/** Reports to the server that the objects are read from; to nobody where they are of a folder. */
+export async function openReports({ request }: ObjectInput, log: Logger): Promise<Reports> {
+  if (request === undefined) return { planned: () => {}, took: () => {}, close: () => {} };
+  const { createReports } = await import("../telemetry/reports/reports.ts");
+  return createReports({ request, log });
 }
 
 export interface Assembled {
@@ -45,13 +55,14 @@ export interface Assembled {
 export async function assemble(
   config: Config,
   readObjects: (all: boolean) => Promise<Objects>,
-  options: HostOptions & { readonly isDraining?: () => boolean },
+  options: HostOptions & Pick<LoopParts, "isDraining" | "planned">,
 ): Promise<Assembled> {
   const host = await openHost(config, options);
   const contention = createContention(() => performance.now());
   const loop = createLoop({
     settings: config.settings,
     ...(options.isDraining === undefined ? {} : { isDraining: options.isDraining }),
+    planned: options.planned,
     mode: createMode(config.settings.gatewayMode),
     backends: host.backends,
     readHost: (dirty) => host.input.read(dirty),

@@ -19,7 +19,7 @@ import { createJournal } from "../telemetry/journal.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
 import { createStatus } from "../telemetry/status.ts";
 import { createWake } from "../wake.ts";
-import { assemble, openObjects } from "./parts.ts";
+import { assemble, openObjects, openReports } from "./parts.ts";
 
 /** Wait after a failed round: doubled up to the longest, with a random part so that nodes do not retry in step. */
 const FIRST_RETRY_MS = 200;
@@ -37,6 +37,7 @@ export async function runDaemon(config: Config): Promise<number> {
     onChange: () => wake.because("objects"),
     onFailure: (error) => log.warn({ error: error.message }, "lastGoodFailed"),
   });
+  const reports = await openReports(objects, log);
   const draining = createDraining({
     node: config.settings.node,
     onOrder: () => {
@@ -48,6 +49,7 @@ export async function runDaemon(config: Config): Promise<number> {
   const { loop, host, contention } = await assemble(config, (all) => objects.read(all), {
     writes: true,
     isDraining: draining.isOrdered,
+    planned: reports.planned,
     announceFailed: (error) => log.warn({ error: String(error) }, "announcementFailed"),
     gaining: {
       answered: (answers) => log.warn({ answers }, "addressAnswered"),
@@ -118,6 +120,7 @@ export async function runDaemon(config: Config): Promise<number> {
       status.took(round);
       draining.took(round);
       objects.keep(round);
+      reports.took(round);
       watchFor(round);
       wake.rest(dirty, round.took.read);
     }
@@ -141,6 +144,7 @@ export async function runDaemon(config: Config): Promise<number> {
   draining.close();
   debug.close();
   health.close();
+  reports.close();
   await objects.close();
   await host.close();
   return 0;

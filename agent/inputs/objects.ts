@@ -1,5 +1,6 @@
 // Decoded objects as the model wants them: one map a kind, new only when that kind changed. In: decoded objects that changed. Out: Objects.
 // A pod whose address is unknown for a moment (kubelet restarted) keeps the one it had (known-faults BL-15).
+import type { Cluster } from "../../lib/kubernetes/index.ts";
 import type { Objects } from "../model/build.ts";
 import type {
   EgressIP,
@@ -25,6 +26,8 @@ export interface ObjectInput {
     readonly objects: Objects;
     readonly snapshot: { readonly served: { readonly selected: Shards<SelectedPod> } };
   }): void;
+  /** To tell something to the server that they are read from; undefined where there is none. */
+  readonly request: Cluster["request"] | undefined;
   close(): Promise<void>;
 }
 

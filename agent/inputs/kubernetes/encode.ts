@@ -54,11 +54,10 @@ function selectorOf(selector: Selector) {
 }
 
 function node(object: Node) {
-  const { kind, name, uid, internalAddresses, hostCidrs, secondaryEgressIPs, primary, zone } = object;
-  const { transit, podSubnets, cloud, secondaryEgressIPsText, assignable, leaving } = object;
+  const { kind, name, uid, internalAddresses, hostCidrs, secondaryEgressIPsText, primary, zone } = object;
+  const { transit, podSubnets, cloud, assignable, leaving } = object;
   const annotations = {
     ...when(hostCidrs, HOST_CIDRS_KEY, hostCidrs.map(formatCidr)),
-    ...when(secondaryEgressIPs, SECONDARY_KEY, secondaryEgressIPs),
     ...(secondaryEgressIPsText === undefined ? {} : { [SECONDARY_KEY]: secondaryEgressIPsText }),
     ...(cloud
       ? { [CLOUD_KEY]: JSON.stringify([{ ifaddr: byFamily(primary) }]) }

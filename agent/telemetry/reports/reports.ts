@@ -16,8 +16,7 @@ import { type Clock, createWriter, statusOf, type Write } from "./writer.ts";
 import { createWritten } from "./written.ts";
 
 export interface ReportParts {
-  /** Undefined: there is nobody to report to. */
-  readonly request: Cluster["request"] | undefined;
+  readonly request: Cluster["request"];
   readonly log: Pick<Logger, "info" | "warn">;
   readonly clock?: Clock;
   readonly chance?: () => number;
@@ -33,7 +32,10 @@ export interface Reports {
   close(): void;
 }
 
-type Planned = Pick<Looked, "snapshot" | "plan">;
+type Planned = Pick<Looked, "objects" | "snapshot" | "plan">;
+
+/** Of who has which egress IP nothing is told that may not be so any more. */
+const isConfirmed = ({ objects: { unconfirmed } }: Planned): boolean => unconfirmed?.assignments !== false;
 
 /** An annotation of the own Node that lists addresses. */
 interface ListAnnotation {
@@ -69,8 +71,6 @@ const systemClock: Clock = {
   },
 };
 
-const NOBODY: Reports = { planned: () => {}, took: () => {}, close: () => {} };
-
 export function createReports({
   request,
   log,
@@ -78,7 +78,6 @@ export function createReports({
   chance = Math.random,
   date = () => new Date(),
 }: ReportParts): Reports {
-  if (request === undefined) return NOBODY;
   let planned: Planned | undefined;
   /** The last that was carried out: where it is not what is planned, it is being carried out. */
   let took: Looked | undefined;
@@ -103,12 +102,12 @@ export function createReports({
   let isClosed = false;
   return {
     planned: (now) => {
-      if (isClosed) return;
+      if (isClosed || !isConfirmed(now)) return;
       planned = now;
       for (const _ of annotations()) writer.look();
     },
     took: (looked) => {
-      if (isClosed) return;
+      if (isClosed || !isConfirmed(looked)) return;
       planned = looked;
       took = looked;
       cancel ??= clock.after(LOOK_MS, () => {

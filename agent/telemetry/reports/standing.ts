@@ -21,7 +21,7 @@ export interface Standing {
 /** By `standingKey`. */
 export type Standings = ReadonlyMap<string, Standing>;
 
-export type Looked = Pick<Round, "snapshot" | "plan" | "outcome">;
+export type Looked = Pick<Round, "objects" | "snapshot" | "plan" | "outcome">;
 
 /** One that is made again under its name is another one. */
 export const standingKey = ({ name, uid }: EgressIP): string => `${name} ${uid}`;

@@ -158,6 +158,23 @@ describe("events", () => {
     expect(world.takeWrites().filter((what) => what.startsWith("Event"))).toEqual([]);
   });
 
+  it("are none of what nobody confirms", async () => {
+    const world = new World();
+    world.assigned = { prod: { "10.10.10.50": "node1" } };
+    await world.round();
+    world.takeWrites();
+    world.unconfirmed = { since: "2026-01-01T00:00:00Z", why: "no answer", assignments: false };
+    world.assigned = { prod: { "10.10.10.50": "node2" }, web: { "192.0.2.9": "node1" } };
+    await world.round();
+    expect(world.takeWrites()).toEqual([]);
+    world.unconfirmed = { ...world.unconfirmed, assignments: true };
+    await world.round();
+    expect(world.said.slice(1)).toEqual([
+      expect.stringContaining("prod AddressMovedAway 1: "),
+      expect.stringContaining("web AddressUnservable 1: "),
+    ]);
+  });
+
   it("wait until a round has worked", async () => {
     const world = new World();
     await world.round();

@@ -1,7 +1,7 @@
 // A node with its agent's rounds, an API server and a clock, all in memory, for tests of what is reported.
 // In: what is assigned, what is wrong; a real server in place of the model, where there is one. Out: rounds over the real plan and
 // the real backends, whose tools only take notes.
-import { createBuild } from "../../../../agent/model/build.ts";
+import { createBuild, type Objects } from "../../../../agent/model/build.ts";
 import type { HostFacts, Rival } from "../../../../agent/model/facts.ts";
 import { decodeNode } from "../../../../agent/model/kinds/node.ts";
 import type { EgressIP, KubernetesObject } from "../../../../agent/model/objects.ts";
@@ -30,6 +30,7 @@ export class World {
   /** Links that are down. */
   down: ReadonlySet<string> = new Set();
   failing: Readonly<Record<string, string>> = {};
+  unconfirmed: Objects["unconfirmed"];
   /** What the watch has brought of the own Node; `watch()` brings it up to date. */
   seen: string | undefined;
   host: HostFacts = bareHost;
@@ -95,15 +96,16 @@ export class World {
     const { host } = this;
     const links = host.network.links.map((link) => ({ ...link, running: !this.down.has(link.name) }));
     const observed: HostFacts = { ...host, rivals: this.rivals, network: { ...host.network, links } };
-    const snapshot = this.#build(settings, objects(...this.#objects()), observed);
+    const all = { ...objects(...this.#objects()), unconfirmed: this.unconfirmed };
+    const snapshot = this.#build(settings, all, observed);
     const plan = this.#mode.plan(snapshot);
-    this.#reports.planned({ snapshot, plan });
+    this.#reports.planned({ objects: all, snapshot, plan });
     await this.#flush();
     await between();
     this.#tools.fail(this.failing);
     const outcome = await carryOut(this.#backends, plan, observed, { write: true, held: () => false });
     this.host = outcome.facts;
-    this.#reports.took({ snapshot, plan, outcome });
+    this.#reports.took({ objects: all, snapshot, plan, outcome });
     await this.#flush();
   }
 
