@@ -15,6 +15,7 @@ import { agentKubeconfig, egressIPDefinition } from "../support/cluster-source.t
 import { noKubePrograms } from "../support/kube-programs.ts";
 import { canRunKernelTests } from "../support/privileged.ts";
 import { egress } from "../support/second-network.ts";
+import { until } from "../support/until.ts";
 
 const reason = noKubePrograms() ?? canRunKernelTests();
 const common = join(import.meta.dirname, "../scenarios/common");
@@ -124,6 +125,47 @@ describe.skipIf(reason !== undefined)(
       await api.objects.apply(prod("node1"));
       await agent.serves(egress[4], egress[6]);
       expect(await seen()).toEqual(given);
+    });
+
+    it("reports what it does to the API server, and after a restart nothing that was said", async () => {
+      const events = async (name: string) =>
+        (await api.objects.list("v1", "Event", "default")).filter(
+          ({ involvedObject }) => (involvedObject as { readonly name: string }).name === name,
+        );
+      const says = (name: string, reason: string) =>
+        until(
+          async () => (await events(name)).some((of) => of["reason"] === reason),
+          `${name}: ${reason}`,
+          20_000,
+        );
+      const node = { apiVersion: "v1", kind: "Node", metadata: { name: "node1" } };
+      const annotation = async () => {
+        const { annotations } = (await api.objects.get(node)).metadata;
+        return (annotations as Partial<Record<string, string>>)["k8s.ovn.org/secondary-host-egress-ips"];
+      };
+      const lists = (text: string | undefined) =>
+        until(async () => (await annotation()) === text, `the annotation is ${text}`, 20_000);
+      const agent = await start();
+      await agent.serves(egress[4], egress[6]);
+      await says("prod", "AddressProgrammed");
+      await lists(JSON.stringify([egress[4], egress[6]]));
+      await agent.stop();
+      const versions = async () => (await events("prod")).map(({ metadata }) => metadata["resourceVersion"]);
+      const before = await versions();
+      const next = await start();
+      await next.serves(egress[4], egress[6]);
+      // It is later in the order: by then nothing is left to be said of the other.
+      const late = egressIP("web", { addresses: ["192.0.2.9"], app: "web", node: "node1" }) as KubeObject;
+      await api.objects.apply(late);
+      await says("web", "AddressUnservable");
+      expect(await versions()).toEqual(before);
+      await api.objects.remove(late);
+      await api.objects.apply(prod("node2"));
+      await next.serves();
+      await says("prod", "AddressMovedAway");
+      await lists(undefined);
+      expect(next.said).not.toContain("reportsFailing");
+      await next.stop();
     });
 
     it("starts without it on what was known, says so, writes nothing, and nothing when that turns out right", async () => {
