@@ -24,7 +24,7 @@ export type Standings = ReadonlyMap<string, Standing>;
 export type Looked = Pick<Round, "objects" | "snapshot" | "plan" | "outcome">;
 
 /** One that is made again under its name is another one. */
-export const standingKey = ({ name, uid }: EgressIP): string => `${name} ${uid}`;
+const standingKey = ({ name, uid }: EgressIP): string => `${name} ${uid}`;
 
 /**
  * How things stood when this process began, as far as the host tells: what the record says was given, and so is what OVN gives,
