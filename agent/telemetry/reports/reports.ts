@@ -84,14 +84,14 @@ export function createReports({
   const annotations = () =>
     planned === undefined ? [] : nodeWrites(planned, planned === took ? took : undefined);
   const nodeWrites = annotationWrites(clock);
-  const eventWrites = egressIPEvents(date);
+  const events = egressIPEvents(date);
   const writer = createWriter({
     request,
     clock,
     chance,
     wanted: function* () {
       yield* annotations();
-      if (took !== undefined) yield* eventWrites(took);
+      if (took !== undefined) yield* events.wanted(took);
     },
     onRefused: (subject, error) => {
       if (error === undefined) log.info({ subject }, "reportsRecovered");
@@ -107,7 +107,9 @@ export function createReports({
       for (const _ of annotations()) writer.look();
     },
     took: (looked) => {
-      if (isClosed || !isConfirmed(looked)) return;
+      if (isClosed) return;
+      events.begin(looked);
+      if (!isConfirmed(looked)) return;
       planned = looked;
       took = looked;
       cancel ??= clock.after(LOOK_MS, () => {
@@ -179,28 +181,39 @@ interface Told {
   readonly counts: Map<Reason, number>;
 }
 
-function egressIPEvents(date: () => Date): Wanted<[Looked]> {
+interface EgressIPEvents {
+  /** With the first round, and at once: the next one finds what this one has written, and would take it for what was there before. */
+  begin(looked: Looked): void;
+  readonly wanted: Wanted<[Looked]>;
+}
+
+function egressIPEvents(date: () => Date): EgressIPEvents {
   const told = new Map<string, Told>();
   let standings: Standings | undefined;
   let of: Looked | undefined;
-  return function* (looked) {
-    if (looked !== of) {
-      if (standings === undefined) {
-        standings = found(looked);
-        for (const [key, said] of standings) told.set(key, { said, counts: new Map() });
-      }
-      standings = standingsOf(looked, standings);
-      of = looked;
-      for (const key of told.keys()) if (!standings.has(key)) told.delete(key);
-    }
+  const begin = (looked: Looked) => {
+    if (standings !== undefined) return;
+    standings = found(looked);
+    for (const [key, said] of standings) told.set(key, { said, counts: new Map() });
+  };
+  const look = (looked: Looked): Standings => {
+    if (looked === of && standings !== undefined) return standings;
+    of = looked;
+    const now = standingsOf(looked, standings ?? new Map());
+    for (const key of told.keys()) if (!now.has(key)) told.delete(key);
+    standings = now;
+    return now;
+  };
+  const wanted = function* (looked: Looked) {
     const { node } = looked.snapshot.settings;
-    for (const [key, now] of standings ?? []) {
+    for (const [key, now] of look(looked)) {
       const entry = told.get(key) ?? { said: undefined, counts: new Map() };
       told.set(key, entry);
       entry.said = settled(entry.said, now);
       for (const event of eventsOf(entry.said, now, node)) yield eventWrite(entry, now, event, node, date);
     }
   };
+  return { begin, wanted };
 }
 
 function eventWrite(entry: Told, now: Standing, event: Said, node: string, date: () => Date): Write {

@@ -221,6 +221,14 @@ describe("events", () => {
   });
 });
 
+it("a first round says what it has given, also where another one follows at once and finds it there", async () => {
+  const world = new World();
+  world.assigned = { prod: { "10.10.10.50": "node1" } };
+  await world.roundOnly();
+  await world.round();
+  expect(world.said).toEqual(["prod AddressProgrammed 1: node node1 gives 10.10.10.50 on link eth1 now"]);
+});
+
 describe("events after a restart", () => {
   const start = async () => {
     const world = new World();
