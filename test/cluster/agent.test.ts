@@ -189,6 +189,7 @@ describe.skipIf(reason !== undefined)(
       const agent = await killedWhileAway();
       await api.objects.apply(prod("node2"));
       await accept();
+      await when(agent, (of) => of.ready && !of.kubernetes?.unconfirmed, "confirmed");
       await agent.serves();
       const [first = ""] = await agent.changes();
       expect(first.split("\n").slice(0, 4).join("\n")).toMatch(

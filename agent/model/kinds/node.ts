@@ -31,7 +31,7 @@ export const TRANSIT_KEY = "k8s.ovn.org/node-transit-switch-port-ifaddr";
 export const SUBNETS_KEY = "k8s.ovn.org/node-subnets";
 export const CLOUD_KEY = "cloud.network.openshift.io/egress-ipconfig";
 export const ASSIGNABLE_KEY = "k8s.ovn.org/egress-assignable";
-export const LEAVING_KEY = "egressip-agent.io/leaving";
+const LEAVING_KEY = "egressip-agent.io/leaving";
 
 /**
  * Taints of nodes that are gone for certain, or go within moments and do not come back. Not the ones that are taken back when it comes
