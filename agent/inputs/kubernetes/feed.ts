@@ -196,7 +196,7 @@ export class Feed {
       {
         objects: objects.size,
         resourceVersion: state.listedVersion,
-        isNarrower: scope === "own",
+        isNarrower: scope === "own" && this.#current?.scope === "all",
         ...(own === undefined ? {} : { hasOwn: objects.has(own) }),
       },
     );
