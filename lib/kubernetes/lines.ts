@@ -7,8 +7,6 @@ const LINE_FEED = 0x0a;
 export interface LineSplitter {
   /** The lines that `chunk` completes, in order; empty ones are left out. Throws ParseError for one over the limit. */
   push(chunk: Uint8Array): Generator<string>;
-  /** Whether bytes of a line are left that did not end: what came was cut. */
-  readonly cut: boolean;
 }
 
 export function createLineSplitter(limitBytes: number): LineSplitter {
@@ -28,9 +26,6 @@ export function createLineSplitter(limitBytes: number): LineSplitter {
       pieces.push(chunk.subarray(start));
       size += chunk.length - start;
       if (size > limitBytes) throw new ParseError(`a line of more than ${limitBytes} bytes`);
-    },
-    get cut() {
-      return size > 0;
     },
   };
 }

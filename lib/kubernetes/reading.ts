@@ -60,6 +60,7 @@ export async function readInSlices<Piece>(
     }
   } finally {
     cancel();
+    // Destroys the body, whose end would else be an error that nobody listens to.
     await chunks.return?.();
   }
 }

@@ -2,6 +2,7 @@
 // StatusError or UnreachableError. A pool is for one server, CA and client certificate; with another one a new pool is made,
 // and the old one ends when what runs over it has ended.
 import type { Dispatcher } from "undici";
+import { abortable, type Decorator, saysWhenWritten } from "./aborting.ts";
 import { UnreachableError } from "./errors.ts";
 import type { Credentials, Identity } from "./identity.ts";
 import { withQuery } from "./paths.ts";
@@ -32,7 +33,7 @@ export async function openTransport(
   { userAgent, connections, headersTimeoutMs }: TransportSettings,
 ): Promise<Transport> {
   // 80 ms and 28 MB: for those only who have a server to ask.
-  const { Pool, ProxyAgent } = await import("undici");
+  const { DecoratorHandler, Pool, ProxyAgent } = await import("undici");
   let pool: { readonly key: string; readonly dispatcher: Dispatcher } | undefined;
   const open = new Set<Dispatcher>();
   let closed = false;
@@ -47,9 +48,11 @@ export async function openTransport(
     };
     // Load balancers forget idle connections after a minute.
     const connect = { ...tls, timeout: 10_000, keepAlive: true, keepAliveInitialDelay: 30_000 };
-    return proxy === undefined
-      ? new Pool(new URL(server).origin, { ...settings, connect })
-      : new ProxyAgent({ ...settings, uri: proxy, requestTls: connect });
+    const dispatcher =
+      proxy === undefined
+        ? new Pool(new URL(server).origin, { ...settings, connect })
+        : new ProxyAgent({ ...settings, uri: proxy, requestTls: connect });
+    return dispatcher.compose(saysWhenWritten(DecoratorHandler as unknown as Decorator));
   };
 
   const dispatcherFor = (identity: Identity): Dispatcher => {
@@ -85,7 +88,7 @@ export async function openTransport(
             ...(body === undefined ? {} : { "content-type": contentType ?? "application/json" }),
           },
           ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-          ...(signal === undefined ? {} : { signal }),
+          ...(signal === undefined ? {} : abortable(signal).options),
         });
       } catch (cause) {
         if (cause === signal?.reason && signal?.aborted) throw cause;

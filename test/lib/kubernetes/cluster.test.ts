@@ -118,6 +118,35 @@ describe("a request", () => {
   });
 });
 
+describe("a request that is given up", () => {
+  it("at whatever moment, takes nothing with it when its connection ends", async () => {
+    // An uncaught exception fails the run.
+    await using server = await scriptedServer(({ path: asked }, reply) => {
+      if (asked === "/warm") reply.send(200, {});
+    });
+    await using cluster = await clusterOf(server);
+    const moments: readonly ((abort: () => void) => void)[] = [
+      (abort) => abort(),
+      (abort) => queueMicrotask(abort),
+      (abort) => process.nextTick(abort),
+      (abort) => void Promise.resolve().then(() => queueMicrotask(abort)),
+      (abort) => setImmediate(abort),
+      (abort) => setImmediate(() => setImmediate(abort)),
+    ];
+    const given: unknown[] = [];
+    for (let at = 0; at < 60; at++) {
+      if (at % 12 !== 0) await failureOf(cluster.request("GET", "/warm"));
+      const giving = new AbortController();
+      const asked = failureOf(cluster.request("GET", "/x", { signal: giving.signal }));
+      moments[at % moments.length]?.(() => giving.abort());
+      given.push((await asked) === giving.signal.reason);
+      if (at % 12 === 11) server.cut();
+    }
+    expect(given).toEqual(Array.from({ length: 60 }, () => true));
+    await until(() => server.streams === 0, "no stream");
+  });
+});
+
 describe("connections", () => {
   it("are few with HTTP/2, however much is asked", async () => {
     await using server = await scriptedServer(({ query }, reply) =>
@@ -311,7 +340,8 @@ describe("certificates", () => {
     clock.advance(60_000);
     await cluster.request("GET", "/4");
     expect(server.questions.map(({ client }) => client)).toEqual(["first", "first", "second", "second"]);
-    await until(() => server.open === 1, "the old connection to be closed");
+    // Idle ones end by themselves, after four seconds.
+    await until(() => server.open === 1, "the old connection to be closed", 2_000);
     expect(server.accepted).toBe(2);
     await cluster.close();
   });

@@ -17,9 +17,10 @@ export type Fault = (question: Question, reply: Reply) => unknown;
 
 export interface OneKind {
   readonly handler: Handler;
-  /** For the next questions, one each; and for the next watches, which come after a list or a question how far it is. */
+  /** For the next questions, one each; for the next watches; and for the next lists that are more than a question how far it is. */
   readonly faults: Fault[];
   readonly watchFaults: Fault[];
+  readonly listFaults: Fault[];
   readonly objects: ReadonlyMap<string, Pod>;
   revision: number;
   /** Knows sendInitialEvents. */
@@ -122,6 +123,7 @@ export function oneKind(): OneKind {
   const kind: OneKind = {
     faults: [],
     watchFaults: [],
+    listFaults: [],
     objects,
     revision: 1,
     watchList: false,
@@ -133,7 +135,8 @@ export function oneKind(): OneKind {
     },
     handler: (question, reply) => {
       const isWatch = question.query["watch"] === "true";
-      const fault = kind.faults.shift() ?? (isWatch ? kind.watchFaults.shift() : undefined);
+      const own = isWatch ? kind.watchFaults : question.query["limit"] === "1" ? [] : kind.listFaults;
+      const fault = kind.faults.shift() ?? own.shift();
       if (fault !== undefined && fault(question, reply) !== true) return;
       if (!kind.known) reply.send(404, "404 page not found\n");
       else if (isWatch) watch(question, reply);

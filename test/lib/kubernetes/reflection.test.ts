@@ -26,8 +26,12 @@ interface Watched {
   readonly server: ScriptedServer;
   readonly cluster: Cluster;
   readonly pods: Reflection<Seen>;
-  /** The fewest objects there were at any change since the last `synced`. */
+  /** The fewest objects there were at any change since it was synced. */
   fewest(): number;
+  /** What was wrong, ever. */
+  readonly failures: readonly Error[];
+  /** How many objects there were at each of them. */
+  readonly sizes: readonly number[];
   /** Resolves when the copy is what the server has. */
   right(): Promise<unknown>;
 }
@@ -52,8 +56,14 @@ async function watching(
   await using server = await scriptedServer(kind.handler);
   await using cluster = await clusterOf(server, parts, { timeoutMs });
   let fewest = Number.POSITIVE_INFINITY;
+  const failures: Error[] = [];
+  const sizes: number[] = [];
   const pods = reflectPods(cluster, () => {
     if (pods.state.synced) fewest = Math.min(fewest, pods.objects.size);
+    const { failure } = pods.state;
+    if (failure === undefined || failure === failures.at(-1)) return;
+    failures.push(failure);
+    sizes.push(pods.objects.size);
   });
   const isRight = () =>
     pods.state.synced &&
@@ -65,7 +75,7 @@ async function watching(
       const found = { state: pods.state, watches: kind.watches, copy: copied(pods), truth: truth(kind) };
       throw new Error(`${String(cause)}: ${JSON.stringify(found).slice(0, 2_000)}`, { cause });
     });
-  await use({ kind, server, cluster, pods, fewest: () => fewest, right });
+  await use({ kind, server, cluster, pods, fewest: () => fewest, failures, sizes, right });
 }
 
 const inOrder = (lines: readonly string[]) => lines.toSorted((a, b) => (a < b ? -1 : 1));
@@ -230,6 +240,9 @@ describe("a list in pages", () => {
   });
 });
 
+const half =
+  '{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"x","uid":"x","resourceVersion":"9"}},';
+
 const badLists: Readonly<Record<string, Fault>> = {
   "500": (_, reply) => reply.send(500, status(500, "InternalError")),
   "403": (_, reply) => reply.send(403, status(403, "Forbidden")),
@@ -243,11 +256,11 @@ const badLists: Readonly<Record<string, Fault>> = {
   "a list without items": (_, reply) =>
     reply.send(200, { kind: "PodList", metadata: { resourceVersion: "9" } }),
   "half a list that ends well": (_, reply) => {
-    reply.writeBytes('{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[');
+    reply.writeBytes(half);
     reply.end();
   },
   "half a list that is reset": (_, reply) => {
-    reply.writeBytes('{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[');
+    reply.writeBytes(half);
     setImmediate(() => reply.reset());
   },
   "an item that is none": (_, reply) =>
@@ -263,22 +276,24 @@ const badLists: Readonly<Record<string, Fault>> = {
 describe.each(Object.entries(badLists))("a list that is answered with %s", (_, fault) => {
   it("is no list: nothing is synced, nothing is lost, and it is asked for again", async () => {
     await watching(
-      async ({ kind, pods, right, fewest }) => {
-        await until(() => pods.state.failure !== undefined, "a failure");
-        expect([pods.state.synced, pods.objects.size]).toEqual([false, 0]);
+      async ({ kind, pods, right, fewest, failures }) => {
         await right();
+        expect(failures.length).toBeGreaterThan(0);
+        expect(pods.takeChanged()).toEqual(["shop/a", "shop/b", "shop/c"]);
         const [first] = pods.objects.values();
-        kind.faults.push(() => true, fault, fault);
+        const before = failures.length;
+        kind.listFaults.push(fault, fault);
         kind.compact();
         kind.end("end");
-        await until(() => pods.state.failure !== undefined, "a failure");
+        await until(() => kind.listFaults.length === 0, "all faults met");
         await right();
+        expect(failures.length).toBeGreaterThan(before);
         expect([fewest(), pods.objects.values().next().value === first]).toEqual([3, true]);
       },
       {
         prepare: (kind) => {
           three(kind);
-          kind.faults.push(() => true, fault, fault);
+          kind.listFaults.push(fault, fault);
         },
       },
     );
@@ -330,6 +345,23 @@ describe.each(Object.entries(badWatches))("a watch that is answered with %s", (_
         expect(fewest()).toBeGreaterThanOrEqual(2);
         expect(server.questions.length - asked).toBeLessThan(12);
         expect(server.streams).toBe(1);
+      },
+      { prepare: three },
+    );
+  });
+});
+
+describe("a line that cannot be read", () => {
+  it("however often it comes, is got past by a list", async () => {
+    const oops: Fault = (_, reply) => reply.write("oops");
+    await watching(
+      async ({ kind, pods, right }) => {
+        await right();
+        kind.watchFaults.push(oops, oops);
+        kind.end("end");
+        await until(() => kind.watchFaults.length === 0, "both");
+        await right();
+        expect(pods.state.counts).toMatchObject({ unread: 2, lists: 4, gaps: 0 });
       },
       { prepare: three },
     );
@@ -413,9 +445,11 @@ describe("silence", () => {
         kind.put("a", "new");
         await right();
         clock.advance(100_000);
-        expect([kind.watches, pods.state.failure]).toEqual([1, undefined]);
+        kind.put("a", "newer");
+        await right();
+        expect([pods.state.counts.watches, pods.state.failure]).toEqual([2, undefined]);
         const [before] = server.questions.slice(-1);
-        clock.advance(90_000);
+        clock.advance(180_000);
         await until(() => pods.state.failure !== undefined, "a failure");
         expect(pods.state.failure).toBeInstanceOf(UnreachableError);
         expect(pods.state.failure?.message).toMatch(/^GET https:\S+pods: nothing heard for 180 s$/);
@@ -423,7 +457,7 @@ describe("silence", () => {
         clock.advance(10_000);
         await right();
         expect(server.questions.at(-1)).not.toBe(before);
-        expect(pods.state.lastContact).toBe(300_000);
+        expect(pods.state.lastContact).toBe(390_000);
       },
       { prepare: three, parts: { clock, idleMs: 180_000, backoff: { least: 800, most: 30_000 } } },
     );
@@ -431,9 +465,9 @@ describe("silence", () => {
 
   it("before an answer is ended too", async () => {
     await watching(
-      async ({ pods, right }) => {
-        await until(() => pods.state.failure instanceof UnreachableError, "a failure");
+      async ({ pods, right, failures }) => {
         await right();
+        expect(failures).toEqual([expect.any(UnreachableError)]);
         expect(pods.state.counts.lists).toBe(3);
       },
       { timeoutMs: 200, prepare: (kind) => void kind.faults.push(() => {}) },
@@ -497,9 +531,15 @@ describe("a server that refuses for long", () => {
       random: () => 0.5,
       backoff: { least: 800, most: 30_000 },
     });
-    const pods = reflectPods(cluster);
-    const answered = () =>
-      until(() => pods.state.counts.lists === server.questions.length && clock.waiting === 1, "an answer");
+    const failures = new Set<Error>();
+    const pods = reflectPods(cluster, () => {
+      if (pods.state.failure !== undefined) failures.add(pods.state.failure);
+    });
+    const answered = async () => {
+      // What is due is asked first.
+      await new Promise(setImmediate);
+      await until(() => pods.state.counts.lists === failures.size, "an answer");
+    };
     for (let second = 0; second < 600; second++) {
       await answered();
       clock.advance(1_000);
@@ -542,16 +582,20 @@ describe("a kind that the server does not know", () => {
 
   it("and did know is empty when it says so several times", async () => {
     await watching(
-      async ({ kind, server, pods, right, fewest }) => {
+      async ({ kind, server, pods, right, fewest, failures, sizes }) => {
         await right();
         pods.takeChanged();
         kind.known = false;
         kind.end("end");
-        await until(() => pods.state.failure !== undefined, "doubts");
         const asked = server.questions.length;
-        expect([pods.state.absent, fewest()]).toEqual([false, 3]);
         await until(() => pods.state.absent, "absent");
-        expect(server.questions.length - asked).toBeGreaterThanOrEqual(1);
+        // Two were doubted, with all objects there; the third was believed.
+        expect(failures).toEqual([
+          expect.objectContaining({ code: 404 }),
+          expect.objectContaining({ code: 404 }),
+        ]);
+        expect([server.questions.length - asked, fewest()]).toEqual([3, 0]);
+        expect(sizes).toEqual([3, 3]);
         expect([pods.objects.size, pods.takeChanged(), pods.state.failure]).toEqual([
           0,
           ["shop/a", "shop/b", "shop/c"],
