@@ -29,13 +29,13 @@ export interface Connection {
   /** Requests without reply yet, probes not counted. */
   readonly pending: number;
   /**
-   * `params` may be given as the text of the JSON array, where there is much of it. `receive` is called before anything that comes after the reply is looked at; what it throws ends the connection.
+   * `receive` is called before anything that comes after the reply is looked at; what it throws ends the connection.
    * Rejects with RemoteError for an error reply, with the reason when the connection ends, and with UnresponsiveError when
    * there is no reply in time: which ends the connection too.
    */
   request<T>(
     method: string,
-    params: readonly Json[] | string,
+    params: readonly Json[],
     timeoutMs: number,
     receive: (result: Json) => T,
   ): Promise<T>;
@@ -153,8 +153,7 @@ export function createConnection(stream: Duplex, options: ConnectionOptions): Co
           }
         };
         pending.set(id, { method, received, failed: reject, cancel });
-        const text = typeof params === "string" ? params : JSON.stringify(params);
-        stream.write(`{"method":${JSON.stringify(method)},"params":${text},"id":${id}}`);
+        send({ method, params, id });
       }),
     whenIdle: (call) => {
       idle = call;

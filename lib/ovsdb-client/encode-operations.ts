@@ -9,101 +9,93 @@ import { columnOf, type Schema, type TableSchema, tableOf } from "./schema.ts";
 import { isUuid, type Row, type Uuid, type Value } from "./types.ts";
 import { decodeValue } from "./values.ts";
 
-/** Each as JSON text. */
-export function encodeOperations(schema: Schema, operations: readonly Operation[]): readonly string[] {
+export function encodeOperations(schema: Schema, operations: readonly Operation[]): readonly Json[] {
   return operations.map((operation) => encodeOperation(schema, operation));
 }
 
-function encodeOperation(schema: Schema, operation: Operation): string {
-  switch (operation.op) {
+function encodeOperation(schema: Schema, operation: Operation): Json {
+  const { op } = operation;
+  switch (op) {
     case "insert": {
       const { name, uuid } = operation;
       const table = tableOf(schema, operation.table);
-      const names = `${name === undefined ? "" : `,"uuid-name":${JSON.stringify(name)}`}${uuid === undefined ? "" : `,"uuid":"${uuid}"`}`;
-      return `{"op":"insert","table":"${table.name}","row":${encodeRow(table, operation.row)}${names}}`;
+      return {
+        op,
+        table: table.name,
+        row: encodeRow(table, operation.row),
+        ...(name === undefined ? {} : { "uuid-name": name }),
+        ...(uuid === undefined ? {} : { uuid }),
+      };
     }
     case "select": {
       const table = tableOf(schema, operation.table);
       const columns = operation.columns?.map((column) => columnOf(table, column).name);
-      return textOf(operation, [where(table, operation), ...member("columns", columns)]);
+      const where = encodeWhere(table, operation.where);
+      return { op, table: table.name, where, ...(columns === undefined ? {} : { columns }) };
     }
     case "update": {
       const table = tableOf(schema, operation.table);
-      return textOf(operation, [where(table, operation), `"row":${encodeRow(table, operation.row)}`]);
+      const where = encodeWhere(table, operation.where);
+      return { op, table: table.name, where, row: encodeRow(table, operation.row) };
     }
     case "mutate": {
       const table = tableOf(schema, operation.table);
       const mutations = operation.mutations.map((mutation) => encodeMutation(table, mutation));
-      return textOf(operation, [where(table, operation), `"mutations":[${mutations.join()}]`]);
+      return { op, table: table.name, where: encodeWhere(table, operation.where), mutations };
     }
-    case "delete":
-      return textOf(operation, [where(tableOf(schema, operation.table), operation)]);
+    case "delete": {
+      const table = tableOf(schema, operation.table);
+      return { op, table: table.name, where: encodeWhere(table, operation.where) };
+    }
     case "wait": {
       const { until, timeout } = operation;
       const table = tableOf(schema, operation.table);
-      const columns = operation.columns.map((column) => columnOf(table, column).name);
-      const rows = operation.rows.map((row) => encodeRow(table, row));
-      return textOf(operation, [
-        where(table, operation),
-        ...member("columns", columns),
-        ...member("until", until),
-        `"rows":[${rows.join()}]`,
-        ...member("timeout", timeout),
-      ]);
+      return {
+        op,
+        table: table.name,
+        where: encodeWhere(table, operation.where),
+        columns: operation.columns.map((column) => columnOf(table, column).name),
+        until,
+        rows: operation.rows.map((row) => encodeRow(table, row)),
+        ...(timeout === undefined ? {} : { timeout }),
+      };
     }
     case "commit":
+      return { op, durable: operation.durable };
     case "abort":
+      return { op };
     case "comment":
+      return { op, comment: operation.comment };
     case "assert":
-      return JSON.stringify(operation);
+      return { op, lock: operation.lock };
   }
 }
 
-/** Names of tables and columns are those of the schema, and have nothing in them that JSON writes otherwise. */
-function textOf({ op, table }: { readonly op: string; readonly table: string }, members: readonly string[]) {
-  return `{"op":"${op}","table":"${table}",${members.join()}}`;
+function encodeRow(table: TableSchema, row: WrittenRow): Json {
+  const encoded: Record<string, Json> = {};
+  for (const name in row)
+    encoded[name] = encodeValue(`${table.name}.${name}`, columnOf(table, name), row[name]);
+  return encoded;
 }
 
-/** None for what is undefined. */
-function member(name: string, value: Json | undefined): readonly string[] {
-  return value === undefined ? [] : [`"${name}":${JSON.stringify(value)}`];
-}
-
-function where(table: TableSchema, operation: { readonly where: readonly Condition[] }): string {
-  return `"where":[${encodeWhere(table, operation.where).join()}]`;
-}
-
-function encodeRow(table: TableSchema, row: WrittenRow): string {
-  let columns = "";
-  for (const name in row) {
-    const value = encodeValue(`${table.name}.${name}`, columnOf(table, name), row[name]);
-    columns += `${columns === "" ? "" : ","}"${name}":${value}`;
-  }
-  return `{${columns}}`;
-}
-
-/** Each condition as JSON text. */
-export function encodeWhere(table: TableSchema, where: readonly Condition[]): readonly string[] {
-  return where.map((condition) => {
-    if (typeof condition === "boolean") return String(condition);
+export function encodeWhere(table: TableSchema, where: readonly Condition[]): readonly Json[] {
+  return where.map((condition): Json => {
+    if (typeof condition === "boolean") return condition;
     const [name, is, value] = condition;
-    const of = encodeValue(`${table.name}.${name}`, columnOf(table, name), value, true);
-    return `["${name}","${is}",${of}]`;
+    return [name, is, encodeValue(`${table.name}.${name}`, columnOf(table, name), value, true)];
   });
 }
 
-function encodeMutation(table: TableSchema, [name, mutator, value]: Mutation): string {
+function encodeMutation(table: TableSchema, [name, mutator, value]: Mutation): Json {
   const column = columnOf(table, name);
   const where = `${table.name}.${name}`;
-  const text = (): string => {
-    if (mutator !== "insert" && mutator !== "delete") return encodeAtom(where, column.key.type, value);
-    if (column.shape === "one") throw new ValueError(`${where}: ${mutator} is for sets and maps`);
-    // Pairs are deleted by key alone, or only where key and value are those.
-    if (mutator === "delete" && column.shape === "map" && Array.isArray(value))
-      return encodeSet(where, column, value, true);
-    return encodeValue(where, column, value, true);
-  };
-  return `["${name}","${mutator}",${text()}]`;
+  if (mutator !== "insert" && mutator !== "delete")
+    return [name, mutator, encodeAtom(where, column.key.type, value)];
+  if (column.shape === "one") throw new ValueError(`${where}: ${mutator} is for sets and maps`);
+  // Pairs are deleted by key alone, or only where key and value are those.
+  if (mutator === "delete" && column.shape === "map" && Array.isArray(value))
+    return [name, mutator, encodeSet(where, column, value, true)];
+  return [name, mutator, encodeValue(where, column, value, true)];
 }
 
 /**

@@ -1,7 +1,7 @@
-// Plain values to the form they have in messages (RFC 7047, 5.1). In: a value and its column's type. Out: JSON as text, or a
+// Plain values to the form they have in messages (RFC 7047, 5.1). In: a value and its column's type. Out: JSON, or a
 // ValueError before anything is sent: what the server would only find later, or take for something else. Pure.
-// Text at once: of tens of thousands of rows, objects to be printed afterwards cost more than all that is said here.
 import { ValueError } from "./errors.ts";
+import type { Json } from "./messages.ts";
 import { type AtomName, type ColumnType, isUuid, type NamedUuid, type WrittenValue } from "./types.ts";
 import { compareAtoms } from "./values.ts";
 
@@ -14,7 +14,7 @@ export function named(name: string): NamedUuid {
 /**
  * `part`: for conditions and mutations, where a set need not be one that the column could hold. Throws ValueError.
  */
-export function encodeValue(where: string, type: ColumnType, value: WrittenValue, part = false): string {
+export function encodeValue(where: string, type: ColumnType, value: WrittenValue, part = false): Json {
   if (type.shape === "map") {
     if (!isRecord(value)) throw new ValueError(`${where}: not a map: ${shown(value)}`);
     return encodeMap(where, type, value, part);
@@ -25,38 +25,32 @@ export function encodeValue(where: string, type: ColumnType, value: WrittenValue
     return encodeSet(where, type, value, part);
   }
   if (value === undefined) {
-    if (type.shape === "optional" || part) return '["set",[]]';
+    if (type.shape === "optional" || part) return ["set", []];
     throw new ValueError(`${where}: a value is missing`);
   }
   if (type.shape === "set" && !part) throw new ValueError(`${where}: not a set: ${shown(value)}`);
   return encodeAtom(where, type.key.type, value);
 }
 
-/** ASCII that stands in JSON as it is: nearly all text there is. */
-const PLAIN = /^[ !#-[\]-~]*$/;
-
 /** One atom, whatever the column's shape is: for arithmetic on each member of a set. */
-export function encodeAtom(where: string, type: AtomName, value: WrittenValue): string {
+export function encodeAtom(where: string, type: AtomName, value: WrittenValue): Json {
   switch (type) {
     case "string":
-      if (typeof value !== "string") break;
-      if (PLAIN.test(value)) return `"${value}"`;
       // What the server's JSON reader refuses: text that has no UTF-8, and NUL.
-      if (value.isWellFormed() && !value.includes("\0")) return JSON.stringify(value);
+      if (typeof value === "string" && value.isWellFormed() && !value.includes("\0")) return value;
       break;
     case "integer":
-      if (Number.isSafeInteger(value)) return JSON.stringify(value);
+      if (Number.isSafeInteger(value)) return value as number;
       break;
     case "real":
-      if (Number.isFinite(value)) return JSON.stringify(value);
+      if (Number.isFinite(value)) return value as number;
       break;
     case "boolean":
-      if (typeof value === "boolean") return String(value);
+      if (typeof value === "boolean") return value;
       break;
     case "uuid":
-      if (isUuid(value)) return `["uuid","${value}"]`;
-      if (isRecord(value) && typeof value["named"] === "string")
-        return `["named-uuid",${JSON.stringify(value["named"])}]`;
+      if (isUuid(value)) return ["uuid", value];
+      if (isRecord(value) && typeof value["named"] === "string") return ["named-uuid", value["named"]];
       break;
   }
   throw new ValueError(`${where}: not of type ${type}: ${shown(value)}`);
@@ -68,11 +62,18 @@ export function encodeSet(
   { key, min, max }: ColumnType,
   items: readonly WrittenValue[],
   part: boolean,
-): string {
-  const atoms = items.map((item) => encodeAtom(where, key.type, item));
-  const each = atoms.length < 2 ? atoms : [...new Set(atoms)].sort(compareAtoms);
-  count(where, each.length, min, max, part);
-  return `["set",[${each.join()}]]`;
+): Json {
+  if (items.length < 2) {
+    count(where, items.length, min, max, part);
+    return ["set", items.map((item) => encodeAtom(where, key.type, item))];
+  }
+  const each = new Map<string, Json>();
+  for (const item of items) {
+    const atom = encodeAtom(where, key.type, item);
+    each.set(JSON.stringify(atom), atom);
+  }
+  count(where, each.size, min, max, part);
+  return ["set", [...each].sort(([a], [b]) => compareAtoms(a, b)).map(([, atom]) => atom)];
 }
 
 function encodeMap(
@@ -80,16 +81,16 @@ function encodeMap(
   { key, value: base, min, max }: ColumnType,
   map: Readonly<Record<string, WrittenValue>>,
   part: boolean,
-): string {
+): Json {
   const names = inOrder(Object.keys(map));
   count(where, names.length, min, max, part);
   const { type } = base as ColumnType["key"];
-  let pairs = "";
+  const pairs: Json[] = [];
   for (const name of names) {
     const first = encodeAtom(where, key.type, keyOf(where, key.type, name));
-    pairs += `${pairs === "" ? "" : ","}[${first},${encodeAtom(where, type, map[name])}]`;
+    pairs.push([first, encodeAtom(where, type, map[name])]);
   }
-  return `["map",[${pairs}]]`;
+  return ["map", pairs];
 }
 
 /** Mostly they are already. */

@@ -31,9 +31,7 @@ export function monitorRequests(
   for (const definition of definitions) {
     const columns = wantedColumns(definition, schema);
     if (columns === undefined) continue;
-    const where = encodeWhere(tableOf(schema, definition.name), definition.where).map(
-      (condition): Json => JSON.parse(condition),
-    );
+    const where = encodeWhere(tableOf(schema, definition.name), definition.where);
     if (where.length > 0 && method === "monitor")
       throw new UnsuitableServerError(
         `the server cannot leave out rows of ${definition.name}: it has no monitor_cond`,

@@ -252,7 +252,7 @@ export function connectOvsdb(options: SessionOptions): Session {
     whenCurrent: (deadlineMs) => untilCurrent(clock, deadlineMs, stateListeners, () => ({ state, failure })),
     transact: async (operations, { timeoutMs: deadline = timeoutMs } = {}) => {
       const { to, by } = usable();
-      const params = `[${[JSON.stringify(database), ...encodeOperations(by, operations)].join()}]`;
+      const params = [database, ...encodeOperations(by, operations)];
       const reply = await to
         .request("transact", params, deadline, (result) => result)
         .catch((error: Error) => {

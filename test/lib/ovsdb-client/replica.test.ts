@@ -247,8 +247,8 @@ describe("any sequence of updates, in either form", () => {
     rows: Readonly<Record<string, Beast | undefined>>,
   ): Json {
     const json = ({ name, legs }: Beast): Json => ({
-      name: JSON.parse(encodeValue("", column.string, name)),
-      legs: JSON.parse(encodeValue("", column.integer, legs)),
+      name: encodeValue("", column.string, name),
+      legs: encodeValue("", column.integer, legs),
     });
     const changes: Record<string, Json> = {};
     for (const [uuid, now] of Object.entries(rows)) {

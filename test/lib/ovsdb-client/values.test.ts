@@ -1,7 +1,7 @@
 // Values both ways: what a message says, what a row holds, and the differences that servers send.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { encodeValue as encodeText, named } from "../../../lib/ovsdb-client/encode.ts";
+import { encodeValue, named } from "../../../lib/ovsdb-client/encode.ts";
 import { ParseError, ValueError } from "../../../lib/ovsdb-client/errors.ts";
 import type { Json } from "../../../lib/ovsdb-client/messages.ts";
 import { column } from "../../../lib/ovsdb-client/tables.ts";
@@ -11,9 +11,6 @@ import { applyDifference, decodeValue, defaultValue, equalValues } from "../../.
 const ID = "5f3c60a9-cf5c-4f67-8518-d9bb30f050a9";
 const OTHER = "16caff2e-f7dc-41f8-bff8-c9db061a757e";
 const { integer, real, boolean, string, uuid, optional, set, map } = column;
-
-/** What is written, as JSON. */
-const encodeValue = (...of: Parameters<typeof encodeText>) => JSON.parse(encodeText(...of)) as Json;
 
 describe("decoding", () => {
   const cases: readonly [string, ColumnType, Json, Value][] = [
@@ -133,14 +130,6 @@ describe("defaults", () => {
 });
 
 describe("encoding", () => {
-  it.each(["", " !#[]~", 'a "quote"', "a\\b", "a\tb", "a\u007fb", "\u00e9", "\u2028", "\u{1f988}"])(
-    "writes text that is read as the same: %j",
-    (text) => {
-      expect(encodeValue("t.c", string, text)).toBe(text);
-      expect(encodeValue("t.c", map(string, string), { [text]: text })).toEqual(["map", [[text, text]]]);
-    },
-  );
-
   it("writes a set in order, each member once", () => {
     expect(encodeValue("t.c", set(string), ["b", "a", "b"])).toEqual(["set", ["a", "b"]]);
   });
@@ -253,7 +242,7 @@ describe("any value of any type", () => {
     fc.assert(
       fc.property(typedValue, ([type, value]) => {
         const json = encodeValue("t.c", type, value);
-        const decoded = decodeValue(type, json);
+        const decoded = decodeValue(type, JSON.parse(JSON.stringify(json)) as Json);
         expect(encodeValue("t.c", type, decoded)).toEqual(json);
         expect(equalValues(decoded, decodeValue(type, json))).toBe(true);
         if (!Array.isArray(value)) expect(decoded).toEqual(value);
