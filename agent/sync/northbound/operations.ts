@@ -35,18 +35,15 @@ export function operationsFor(
 ): readonly Operation[] {
   const rows: Operation[] = [];
   const parents = parentChanges(topology);
-  const initial = new Map(
-    changes.flatMap((change) =>
-      change.op === "members" && change.uuid === undefined ? [[change.set, change.add] as const] : [],
-    ),
-  );
+  const initial = new Map<string, readonly string[]>();
+  for (const change of changes)
+    if (change.op === "members" && change.uuid === undefined) initial.set(change.set, change.add);
   let names = 0;
   for (const change of changes) {
     switch (change.op) {
       case "insert": {
         const name = `row${names++}`;
-        const members = initial.get(String(change.row.columns["name"]));
-        rows.push(insertion(change.row, name, members));
+        rows.push(insertion(change.row, name, initial));
         for (const parent of change.row.on) parents.add(change.row.table, parent, named(name));
         break;
       }
@@ -97,18 +94,26 @@ function isOfZone(change: RowChange): boolean {
   return !isOfPod(change.op === "delete" ? change.found : change.row);
 }
 
-function insertion({ table, columns, ids }: Row, name: string, members?: readonly string[]): Operation {
+function insertion(
+  { table, columns, ids }: Row,
+  name: string,
+  initial: ReadonlyMap<string, readonly string[]>,
+): Operation {
   const written: Record<string, WrittenValue> = { external_ids: ids };
-  for (const [column, value] of Object.entries(columns)) {
+  for (const column in columns) {
+    const value = columns[column] as ColumnValue;
     // What is empty is what a row begins with; and an older schema may not have the column (NAT.match before OVN 24.03).
     if (!isEmpty(value)) written[column] = writtenValue(column, value);
   }
+  const members = table === AddressSet.name ? initial.get(String(columns["name"])) : undefined;
   if (members !== undefined) written["addresses"] = members;
   return { op: "insert", table, row: written, name };
 }
 
 function isEmpty(value: ColumnValue): boolean {
-  return typeof value === "object" ? Object.keys(value).length === 0 : value === "";
+  if (typeof value !== "object") return value === "";
+  for (const _ in value) return false;
+  return true;
 }
 
 /** The one map of numbers is what a QoS row does. */
@@ -180,9 +185,11 @@ function parentChanges(topology: Topology) {
     const uuid = (table === LogicalRouter ? topology.routers : topology.switches).get(name);
     if (uuid === undefined) return undefined; // gone, and the row with it
     const key = `${table.name} ${name} ${column}`;
-    const known = byParent.get(key) ?? { table, name, column, uuid: uuid as Uuid, add: [], remove: [] };
-    byParent.set(key, known);
-    return known;
+    const known = byParent.get(key);
+    if (known !== undefined) return known;
+    const first = { table, name, column, uuid: uuid as Uuid, add: [], remove: [] };
+    byParent.set(key, first);
+    return first;
   };
   return {
     add: (row: RowTable, name: string, reference: Reference) => of(row, name)?.add.push(reference),

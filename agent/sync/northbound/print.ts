@@ -27,10 +27,12 @@ function titleOf({ table, on }: Row): string {
 }
 
 function printColumns({ columns }: Row): string {
-  return Object.entries(columns)
-    .filter(([, value]) => !isEmpty(value))
-    .map(([column, value]) => `${column}=${printValue(value)}`)
-    .join(" ");
+  let text = "";
+  for (const column in columns) {
+    const value = columns[column] as ColumnValue;
+    if (!isEmpty(value)) text += `${text === "" ? "" : " "}${column}=${printValue(value)}`;
+  }
+  return text;
 }
 
 /** What differs, as it was and as it is to be. */
