@@ -89,6 +89,17 @@ describe("a map in shards", () => {
     expect(withEntries(before, edits)).toBe(before);
   });
 
+  it("fills a piece again that the same changes have emptied, and no other one with it", () => {
+    const before = shardsFrom([["a", 1]]);
+    const after = withEntries(before, [
+      ["a", undefined],
+      ["a", 2],
+    ]);
+    expect(sorted(entriesOf(after))).toEqual([["a", 2]]);
+    expect(sorted(entriesOf(before))).toEqual([["a", 1]]);
+    expect(isEmpty(emptyShards())).toBe(true);
+  });
+
   it("never changes a map that somebody holds", () => {
     fc.assert(
       fc.property(changes, changes, (first, second) => {
