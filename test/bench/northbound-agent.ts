@@ -44,7 +44,8 @@ export interface BenchAgent {
 export async function openBenchAgent(endpoint: string): Promise<BenchAgent> {
   const northbound = connectNorthbound(
     { settings, northbound: { endpoints: endpoint, tls: undefined } },
-    { writes: true, onChange: () => {} },
+    // A machine that is busy with other things is no reason to go on without the database.
+    { writes: true, onChange: () => {}, deadlines: { waitMs: 60_000, probeMs: 60_000, timeoutMs: 120_000 } },
   );
   const { tools } = northbound;
   const session = northbound.session as Session;
@@ -119,13 +120,13 @@ export async function openBenchAgent(endpoint: string): Promise<BenchAgent> {
       await round();
       isSending = true;
       facts = { ...facts, northbound: await northbound.read(false) };
-      return `{"method":"transact","params":["OVN_Northbound",${operations().join()}],"id":1}`;
+      return JSON.stringify({ method: "transact", params: ["OVN_Northbound", ...operations()], id: 1 });
     },
     caughtUp: () => session.caughtUp(),
     close: () => northbound.close(),
   };
 
-  function operations(): readonly string[] {
+  function operations(): readonly unknown[] {
     const { topology } = facts.northbound;
     const all = operationsFor(
       sent,
