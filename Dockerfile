@@ -28,5 +28,7 @@ COPY --from=build /usr/local/bin/node /usr/local/bin/node
 COPY --from=build /src/dist /app
 COPY LICENSE /app/
 # Root, because netfilter and the state directory are root's; which capabilities are needed is in packaging/.
+# As in the first line of agent/main.ts, which says why.
+ENV MALLOC_ARENA_MAX=1
 ENTRYPOINT ["node", "--max-semi-space-size=2", "--enable-source-maps", "/app/egressip-agent.js"]
 CMD ["run"]

@@ -7,6 +7,7 @@ import path from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { type Config, gather, OPTIONS, parseConfig, variableOf } from "../agent/config.ts";
+import { flags, variables } from "./support/first-line.ts";
 
 const packaging = path.join(import.meta.dirname, "..", "packaging");
 const read = (name: string) => readFileSync(path.join(packaging, name), "utf8");
@@ -192,6 +193,18 @@ describe("the systemd unit", () => {
     expect(`/var/lib/${/^StateDirectory=(.+)$/m.exec(unit)?.[1]}`).toBe(config.stateDirectory);
     expect(`/run/${/^RuntimeDirectory=(.+)$/m.exec(unit)?.[1]}`).toBe(path.dirname(config.debugSocket));
   });
+});
+
+test("whatever starts node gives it what the bundle's first line does", () => {
+  expect([variables.length, flags.length]).toEqual([1, 1]);
+  const [, entry = ""] = /^ENTRYPOINT (.+)$/m.exec(read("../Dockerfile")) ?? [];
+  expect(JSON.parse(entry)).toEqual(expect.arrayContaining([...flags]));
+  const [, start = ""] = /^ExecStart=(.+)$/m.exec(read("systemd/egressip-agent.service")) ?? [];
+  expect(start.split(" ")).toEqual(expect.arrayContaining([...flags]));
+  for (const variable of variables) {
+    expect(read("../Dockerfile").split("\n")).toContain(`ENV ${variable}`);
+    expect(read("systemd/egressip-agent.service").split("\n")).toContain(`Environment=${variable}`);
+  }
 });
 
 test("the examples are YAML without an empty document", () => {
