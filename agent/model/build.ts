@@ -69,19 +69,11 @@ export function createBuild(): Build {
     const { nodes } = objects;
     const known = holdOf(settings, layout, egressIPs, nodes, network, sysctls, record, programmed);
     // What the entries of all pods say is asked only when a mark has to be given: it changes with each pod.
-    const { held, unready, problems } = known.fresh
-      ? holdFreshOf(
-          settings,
-          layout,
-          egressIPs,
-          nodes,
-          network,
-          sysctls,
-          record,
-          programmed,
-          enteredOf(host.sets, index.claims),
-        )
-      : known;
+    const entered = known.fresh ? enteredOf(host.sets, index.claims) : NOTHING_ENTERED;
+    const { held, unready, problems } =
+      entered.size === 0
+        ? known
+        : holdFreshOf(settings, layout, egressIPs, nodes, network, sysctls, record, programmed, entered);
     const notHeld = notHeldOf(egressIPs, held, objects.nodes);
     return Object.freeze({
       settings,
@@ -114,6 +106,8 @@ export function createBuild(): Build {
     prepare: (settings: Settings, objects: Objects) => void selected(settings, objects),
   });
 }
+
+const NOTHING_ENTERED: Traces["entries"] = new Map();
 
 /** The value of the last call when this one is equal: the sets change with each pod, the marks in them hardly ever. */
 function keepEqual<A extends readonly unknown[]>(

@@ -2,10 +2,19 @@
 // the value found and the value needed. In: an egress IP, its link, the host's facts. Out: texts. Pure.
 // A value that was not read is not known and no Problem. What each value does: test/kernel/link-problems.test.ts, by packets.
 
-import type { Link } from "../../lib/netlink/pure.ts";
+import type { Link, Route } from "../../lib/netlink/pure.ts";
 import { parseDestination } from "./destination.ts";
 import type { HostFacts } from "./facts.ts";
-import { type Address, contains, type Family, formatCidr, longestPrefix, parseCidr } from "./ip.ts";
+import {
+  type Address,
+  type Cidr,
+  contains,
+  type Family,
+  formatCidr,
+  longestPrefix,
+  parseCidr,
+} from "./ip.ts";
+import { perObject } from "./memo.ts";
 import type { Settings } from "./settings.ts";
 import { either, forwardingPath, highest, sysctlName, sysctlPath } from "./sysctls.ts";
 
@@ -140,35 +149,49 @@ function ledElsewhere(
   link: Link,
   { routes }: Host["network"],
 ): { readonly destination: string; readonly link: string } | undefined {
-  const ways = routes
-    .filter(({ family, table, type }) => family === 4 && table === tableOf(link) && type === "unicast")
-    .flatMap((route) => {
-      const cidr = parseDestination(route.destination);
-      return cidr === undefined ? [] : [{ ...route, cidr }];
-    })
-    .sort((a, b) => a.metric - b.metric);
-  const best = longestPrefix(ways, ({ cidr }) => cidr, address);
-  const hop = best?.hops[0];
-  if (best === undefined || hop === undefined || best.hops.some((one) => one.link === link.name))
+  const best = longestPrefix(waysByTable(routes).get(tableOf(link)) ?? [], ({ cidr }) => cidr, address);
+  const hop = best?.route.hops[0];
+  if (best === undefined || hop === undefined || best.route.hops.some((one) => one.link === link.name))
     return undefined;
-  return { destination: best.destination, link: hop.link };
+  return { destination: best.route.destination, link: hop.link };
 }
+
+interface Way {
+  readonly route: Route;
+  readonly cidr: Cidr;
+}
+
+/** IPv4 routes by table, the best of equal ones first: read once for all egress IPs, since a table may be a whole internet's. */
+const waysByTable = perObject((routes: readonly Route[]): ReadonlyMap<string, readonly Way[]> => {
+  const tables = new Map<string, Way[]>();
+  for (const route of routes) {
+    const cidr =
+      route.family === 4 && route.type === "unicast" ? parseDestination(route.destination) : undefined;
+    if (cidr === undefined) continue;
+    const ways = tables.get(route.table) ?? [];
+    tables.set(route.table, ways);
+    ways.push({ route, cidr });
+  }
+  for (const ways of tables.values()) ways.sort((a, b) => a.route.metric - b.route.metric);
+  return tables;
+});
 
 /** fe80:: leads nowhere. */
 function noRoute(family: Family, link: Link, { network }: Host): readonly string[] {
-  const leads = network.routes.some(
-    (route) =>
-      route.family === family &&
-      route.type === "unicast" &&
-      route.table === tableOf(link) &&
-      !route.destination.startsWith("fe80:") &&
-      route.hops.some((hop) => hop.link === link.name),
-  );
-  if (leads) return [];
+  if (linksWithWays(network.routes).has(`${family} ${tableOf(link)} ${link.name}`)) return [];
   return [
     `link ${link.name} has no IPv${family} route in table ${tableOf(link)} and needs one, to its network or by a gateway: what is not on the link itself is not reached`,
   ];
 }
+
+const linksWithWays = perObject(
+  (routes: readonly Route[]): ReadonlySet<string> =>
+    new Set(
+      routes
+        .filter(({ type, destination }) => type === "unicast" && !destination.startsWith("fe80:"))
+        .flatMap(({ family, table, hops }) => hops.map(({ link }) => `${family} ${table} ${link}`)),
+    ),
+);
 
 /** With promote_secondaries off, an address that goes takes those with it that came after it in its network (known-faults BL-41). */
 export function promotionProblem(address: Address, { network, sysctls }: Host): string | undefined {

@@ -10,7 +10,7 @@ export interface Shards<V> {
   readonly shards: readonly Shard<V>[];
 }
 
-const EMPTY_SHARD: Shard<never> = new Map<string, never>();
+export const EMPTY_SHARD: Shard<never> = new Map<string, never>();
 const EMPTY: Shards<never> = Object.freeze({
   shards: Object.freeze(Array<Shard<never>>(COUNT).fill(EMPTY_SHARD)),
 });

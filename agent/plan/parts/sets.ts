@@ -7,7 +7,14 @@ import { lastOf } from "../../model/memo.ts";
 import { exemptSet, servedSet } from "../../model/owner.ts";
 import type { SelectedPod } from "../../model/selection.ts";
 import type { Settings } from "../../model/settings.ts";
-import { fromShards, type Shard, type Shards, shardwise, withEntries } from "../../model/shards.ts";
+import {
+  EMPTY_SHARD,
+  fromShards,
+  type Shard,
+  type Shards,
+  shardwise,
+  withEntries,
+} from "../../model/shards.ts";
 import type { Held, Snapshot } from "../../model/snapshot.ts";
 import type { KeptEntries } from "../../model/unresolved.ts";
 import type { PlannedSets } from "../plan.ts";
@@ -98,12 +105,14 @@ function entriesFor(
   // Without a mark the entry still tells the guard that this pod is selected: it waits instead of leaking.
   const unready = settings.whenUnready === "drop" ? "" : undefined;
   return (shard) => {
-    const entries = { 4: new Map<Address, string>(), 6: new Map<Address, string>() };
+    const entries: { 4?: Map<Address, string>; 6?: Map<Address, string> } = {};
     for (const [address, claims] of shard) {
       const family = familyOf(address);
       const extension = extensions[family].get((claims[0] as SelectedPod).by.name) ?? unready;
-      if (extension !== undefined) entries[family].set(address, extension);
+      if (extension === undefined) continue;
+      const known = entries[family] ?? new Map<Address, string>();
+      entries[family] = known.set(address, extension);
     }
-    return entries;
+    return { 4: entries[4] ?? EMPTY_SHARD, 6: entries[6] ?? EMPTY_SHARD };
   };
 }
