@@ -31,20 +31,24 @@ export interface Ahead {
   doubt(domains: Iterable<Domain>): void;
 }
 
-/** Of what is to be read back, what this group wrote and none of those that are still to write has to do with. */
-export function readyToRead(
-  soFar: Pick<Outcome, "wrote" | "failures">,
+/** Of what is to be read back, what this group wrote. */
+export function writtenBy(
   group: readonly AnyBackend[],
-  toWrite: () => readonly AnyBackend[],
+  soFar: Pick<Outcome, "wrote" | "failures">,
 ): readonly Domain[] {
   const due = toReadBack(soFar);
-  const written = domainsWritten(group.filter((backend) => soFar.wrote.has(backend))).filter((of) =>
-    due.has(of),
-  );
-  if (written.length === 0) return [];
-  const open = new Set(domainsWritten(toWrite()));
-  return written.filter((domain) => !open.has(domain));
+  return domainsWritten(group.filter((backend) => soFar.wrote.has(backend))).filter((of) => due.has(of));
 }
+
+/** What nobody who is still to write has anything to do with. */
+export function readyToRead(written: ReadonlySet<Domain>, toWrite: readonly AnyBackend[]): readonly Domain[] {
+  const open = new Set(domainsWritten(toWrite));
+  if (NETFILTER.some((domain) => open.has(domain))) for (const domain of NETFILTER) open.add(domain);
+  return [...written].filter((domain) => !open.has(domain));
+}
+
+/** iptables-nft writes by nf_tables, and nft 1.0.6 lists chains twice when such a commit falls into its listing. */
+const NETFILTER: readonly Domain[] = ["iptables", "nft"];
 
 function domainsWritten(backends: readonly AnyBackend[]): readonly Domain[] {
   return backends.flatMap(({ verifies, verifiesLarge }) => verifies ?? verifiesLarge ?? []);

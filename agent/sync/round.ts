@@ -2,11 +2,11 @@
 // worked does every backend retire, last to first, up to the first that cannot: what stands below it is what it still needs
 // (a mark is free only when its flows are gone). Of objects that nobody confirms nothing is retired, and nothing is told to others.
 // Also the printer of a round: the same text for `plan`, the golden files, the debug socket and bug reports.
-import type { HostFacts } from "../model/facts.ts";
+import type { Domain, HostFacts } from "../model/facts.ts";
 import type { Unconfirmed } from "../model/objects.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { AnyBackend, Diff } from "./backend.ts";
-import { type Ahead, readyToRead, toReadBack } from "./read-back.ts";
+import { type Ahead, readyToRead, toReadBack, writtenBy } from "./read-back.ts";
 
 export type Phase = "withdraw" | "establish" | "retire";
 
@@ -150,13 +150,20 @@ export async function carryOut(
       const { establish } = diffStanding(backend);
       if (establish.length > 0) prepared.set(backend, backend.prepare(establish));
     }
+  /** Written, and not begun to be read back. */
+  const unread = new Set<Domain>();
   for (const [at, group] of groups.entries()) {
     // The next ones are worked out while the tools are at it.
     await act(group, "establish", toEstablish, () => groups[at + 1]?.forEach(diffStanding));
     if (failures.length > 0 || !options.write) continue;
-    const later = () => groups.slice(at + 1).flat();
-    const toWrite = () => later().filter((backend) => diffStanding(backend).establish.length > 0);
-    const ready = readyToRead({ wrote, failures }, group, toWrite);
+    for (const domain of writtenBy(group, { wrote, failures })) unread.add(domain);
+    if (unread.size === 0) continue;
+    const toWrite = groups.slice(at + 1).flat();
+    const ready = readyToRead(
+      unread,
+      toWrite.filter((backend) => diffStanding(backend).establish.length > 0),
+    );
+    for (const domain of ready) unread.delete(domain);
     if (ready.length > 0) options.ahead?.begin(ready, facts);
   }
   if (failures.length === 0 && options.unconfirmed === undefined) {

@@ -109,6 +109,31 @@ describe("carryOut", () => {
       ).toEqual(["+a", "+b", "begin iptables +a+b", "+c", "begin network +a+b+c"]);
     });
 
+    it("does not begin with what nft lists while iptables-nft still commits, nor the other way round", async () => {
+      expect(
+        await reading([
+          ["a", "nft", only],
+          ["b", "network", only],
+          ["c", "iptables", only],
+          ["d", "sysctls", only],
+        ]),
+      ).toEqual([
+        "+a",
+        "+b",
+        "begin network +a+b",
+        "+c",
+        "begin nft iptables +a+b+c",
+        "+d",
+        "begin sysctls +a+b+c+d",
+      ]);
+      expect(
+        await reading([
+          ["a", "iptables", only],
+          ["b", "nft", only],
+        ]),
+      ).toEqual(["+a", "+b", "begin iptables nft +a+b"]);
+    });
+
     it("is not to be relied on when something is taken away after it has begun", async () => {
       const one = { retire: ["-a"] };
       expect(await reading([["a", "network", one]])).toEqual([
