@@ -2,6 +2,7 @@
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Step } from "../../agent/sync/round.ts";
+import type { Figures } from "./establish.ts";
 import { measureIdle } from "./idle.ts";
 import { inNode } from "./in-node.ts";
 import { measureLinks } from "./links.ts";
@@ -24,17 +25,16 @@ if (wanted("packets")) await packets();
 if (wanted("links")) await links();
 if (wanted("idle")) await idle();
 
-interface Established {
+interface Established extends Figures {
   readonly readObjects: number;
-  readonly readHost: number;
-  readonly toVerified: number;
-  readonly rss: number;
-  readonly steps: readonly Step[];
 }
 
 async function establishing(): Promise<void> {
   console.log(
     "\n5,000 pods × 64 egress IPs, empty kernel to verified, against the same lines fed to the tools (medians of 5)",
+  );
+  console.log(
+    "What the floor has not: working the lines out, asking for 30 ms whether somebody else has the addresses, announcing them,\nwriting intent to disk before, and reading everything back until nothing is left to do.",
   );
   for (const dual of [false, true]) {
     const world = await openWorld();
@@ -55,19 +55,26 @@ async function establishing(): Promise<void> {
       await world.reset();
     }
     const floor = median(figures.floor);
-    const of = (how: "cold" | "warm", key: "readObjects" | "readHost" | "toVerified") =>
+    const of = (how: "cold" | "warm", key: Exclude<keyof Established, "steps">) =>
       median(figures[how].map((figure) => figure[key]));
+    const spent = (how: "cold" | "warm") =>
+      row(
+        "  of this",
+        ...(["plan", "write", "readBack", "cpu"] as const).map((key) => `${key} ${of(how, key).toFixed(0)}`),
+      );
     const name = dual ? "both families" : "IPv4";
     row(`${name}: the same lines straight to the tools (floor)`, ms(floor), times(1));
     // To verify is more than to write: what it takes to have the tools print it all once more, and nobody look at it.
     const readBackToo = floor + median(figures.readBack);
     row(`${name}: and read back by the same shell`, ms(readBackToo), times(readBackToo / floor));
     row(`${name}: agent just started`, ms(of("cold", "toVerified")), times(of("cold", "toVerified") / floor));
+    spent("cold");
     row(
       `${name}: agent that has run before`,
       ms(of("warm", "toVerified")),
       times(of("warm", "toVerified") / floor),
     );
+    spent("warm");
     row(`${name}: reading 5,000 pods' YAML`, ms(of("cold", "readObjects")));
     row(`${name}: reading the host`, ms(of("cold", "readHost")));
     await world.close();
