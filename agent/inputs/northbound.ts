@@ -7,6 +7,7 @@ import { type FoundRow, gatewayRouter, NORTHBOUND_OFF, type NorthboundFacts } fr
 import { ARRIVING_PODS } from "../model/northbound-ids.ts";
 import type { Locks } from "../model/northbound-locks.ts";
 import {
+  Acl,
   AddressSet,
   addressSetTable,
   LogicalRouter,
@@ -38,8 +39,9 @@ export function northboundTables({ node, snatPerPod, northboundOwner }: Told): r
     Policy,
     snatPerPod ? NatOfAll : Nat,
     Qos,
+    Acl,
     StaticRoute,
-    addressSetTable(northboundOwner),
+    addressSetTable(northboundOwner, node),
   ];
 }
 

@@ -67,16 +67,16 @@ export interface AddressSetName {
   readonly ids: Readonly<Record<string, string>>;
 }
 
-/** Not the reference's: pods of other zones that are given an egress IP by this gateway router. */
+/** Not the reference's: pods of other nodes that are given an egress IP by a node's gateway router. Each node has its own. */
 export const ARRIVING_PODS = "egressip-arriving-pods";
+const SERVED_PODS = "egressip-served-pods";
 /** Addresses of all nodes. */
 export const NODE_IPS = "node-ips";
-const SETS = [NODE_IPS, "egressip-served-pods", ARRIVING_PODS] as const;
-type OwnSet = (typeof SETS)[number];
+const SETS = [NODE_IPS, SERVED_PODS] as const;
 /** Sets whose members come and go with pods. */
-export type PodSet = Exclude<OwnSet, typeof NODE_IPS>;
+export type PodSet = typeof SERVED_PODS | typeof ARRIVING_PODS;
 
-export function addressSet(owner: string, set: OwnSet, family: Family): AddressSetName {
+export function addressSet(owner: string, set: (typeof SETS)[number], family: Family): AddressSetName {
   return named(owner, OWNER_TYPE, [set, `v${family}`, NETWORK], {
     [NAME_KEY]: set,
     "ip-family": `v${family}`,
@@ -84,11 +84,27 @@ export function addressSet(owner: string, set: OwnSet, family: Family): AddressS
   });
 }
 
-/** Sets that an owner's rows name, by name, with what they are for: no two may have one name, so what is called so is it. */
-export function setsByName(owner: string): ReadonlyMap<string, string> {
+export function podSet({ owner, node }: Required<Ids>, set: PodSet, family: Family): AddressSetName {
+  if (set === SERVED_PODS) return addressSet(owner, set, family);
+  const { name, ids } = named(owner, OWNER_TYPE, [`${set}_${node}`, `v${family}`, NETWORK], {
+    [NAME_KEY]: set,
+    "ip-family": `v${family}`,
+    network: NETWORK,
+  });
+  return { name, ids: { ...ids, [NODE_KEY]: node } };
+}
+
+/**
+ * Sets that an owner's rows name, by name, with what they are for: no two may have one name, so what is called so is it. With those
+ * that are a node's own.
+ */
+export function setsByName(owner: string, node?: string): ReadonlyMap<string, string> {
   return new Map(
     ([4, 6] as const).flatMap((family) => [
       ...SETS.map((set) => [addressSet(owner, set, family).name, `${set} v${family}`] as const),
+      ...(node === undefined
+        ? []
+        : [[podSet({ owner, node }, ARRIVING_PODS, family).name, `${ARRIVING_PODS} v${family}`] as const]),
       [egressServiceSet(family).name, `services v${family}`] as const,
     ]),
   );

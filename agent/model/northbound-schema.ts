@@ -52,6 +52,12 @@ export const Qos = defineTable(
   { where: [forEgressIPs] },
 );
 
+export const Acl = defineTable(
+  "ACL",
+  { priority: column.integer, direction: text, match: text, action: text, external_ids },
+  { where: [forEgressIPs] },
+);
+
 export const StaticRoute = defineTable(
   "Logical_Router_Static_Route",
   { ip_prefix: text, policy: column.optional(column.string), nexthop: text, external_ids },
@@ -62,8 +68,8 @@ const setColumns = { name: text, addresses: texts, external_ids } as const;
 
 export const AddressSet = defineTable("Address_Set", setColumns);
 /** What is called as one of ours is looked at whatever else it says: where it is, no other of that name can be made. */
-export function addressSetTable(owner: string) {
-  const called = [...setsByName(owner).keys()].map((name): Condition => ["name", "==", name]);
+export function addressSetTable(owner: string, node: string) {
+  const called = [...setsByName(owner, node).keys()].map((name): Condition => ["name", "==", name]);
   return defineTable("Address_Set", setColumns, { where: [forEgressIPs, ...called] });
 }
 

@@ -7,6 +7,7 @@ export type RowTable =
   | "Logical_Router_Policy"
   | "NAT"
   | "QoS"
+  | "ACL"
   | "Logical_Router_Static_Route"
   | "Address_Set";
 
@@ -125,4 +126,19 @@ export const CLUSTER_ROUTER = "ovn_cluster_router";
 
 export function gatewayRouter(node: string): string {
   return `GR_${node}`;
+}
+
+/** The switch between a gateway router and its node's bridge. */
+export function outsideSwitch(node: string): string {
+  return `ext_${node}`;
+}
+
+/** The router that a policy of ours belongs under: one that looks at what comes to a gateway router says so. */
+export function routerOf({ match }: { readonly match: string }): string {
+  return /^inport == "rtoj-(GR_[^"]+)"/.exec(match)?.[1] ?? CLUSTER_ROUTER;
+}
+
+/** The switch that an ACL of ours belongs under: it looks at what comes from a gateway router, and says from which. */
+export function switchOf({ match }: { readonly match: string }): string {
+  return outsideSwitch(/^inport == "etor-GR_([^"]+)"/.exec(match)?.[1] ?? "");
 }

@@ -9,6 +9,7 @@ import {
   type FoundRow,
   gatewayRouter,
   NORTHBOUND_OFF,
+  outsideSwitch,
   type Row,
   type Topology,
 } from "../../agent/model/northbound.ts";
@@ -74,7 +75,9 @@ export function factsOf(name: OvnNode, layout: Layout, of: Partial<Topology> = {
     routers: new Map(
       [CLUSTER_ROUTER, ...here.map(gatewayRouter)].map((router) => [router, `uuid of ${router}`]),
     ),
-    switches: per((node) => `uuid of ${node}`),
+    switches: new Map(
+      here.flatMap((node) => [node, outsideSwitch(node)].map((name) => [name, `uuid of ${name}`])),
+    ),
     gateways: per((node) => ovnNodePlans[node].join),
     outside: per((node) => ovnNodePlans[node]["br-ex"]),
     management,

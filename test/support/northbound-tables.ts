@@ -14,10 +14,10 @@ export interface DatabaseRow {
   readonly columns: Readonly<Record<string, Value>>;
 }
 
-const WRITTEN = ["Logical_Router_Policy", "NAT", "QoS", "Logical_Router_Static_Route", "Address_Set"];
+const WRITTEN = ["Logical_Router_Policy", "NAT", "QoS", "ACL", "Logical_Router_Static_Route", "Address_Set"];
 const REFERENCES: Readonly<Record<string, readonly string[]>> = {
   Logical_Router: ["policies", "nat", "static_routes"],
-  Logical_Switch: ["qos_rules"],
+  Logical_Switch: ["qos_rules", "acls"],
 };
 
 /** Rows of these tables, of all tables where none is named. */

@@ -2,7 +2,7 @@
 // In: changes of the two tables. Out: rows by address, of which those that nothing happened to stay the objects they were.
 import type { RowChange, RowOf } from "../../../lib/ovsdb-client/pure.ts";
 import { byCodeUnit } from "../../model/names.ts";
-import { CLUSTER_ROUTER, type FoundRow, gatewayRouter } from "../../model/northbound.ts";
+import { CLUSTER_ROUTER, type FoundRow, gatewayRouter, routerOf } from "../../model/northbound.ts";
 import { NODE_KEY, OWNER_KEY, TYPE_KEY } from "../../model/northbound-ids.ts";
 import { podAddressOf } from "../../model/northbound-pod.ts";
 import type { Nat, Policy } from "../../model/northbound-schema.ts";
@@ -138,7 +138,7 @@ export function followRows(of: Whose, snatPerPod: boolean): FollowedRows {
     },
     *places() {
       for (const [uuid, entry] of entries) {
-        if (entry.kind === "shared") yield [uuid, CLUSTER_ROUTER];
+        if (entry.kind === "shared") yield [uuid, routerOf(entry.row)];
         if (entry.kind === "pod") yield [uuid, entry.row.on[0] as string];
       }
     },

@@ -9,15 +9,24 @@ import {
   type FoundRow,
   type Members,
   type RowTable,
+  routerOf,
+  switchOf,
 } from "../../model/northbound.ts";
-import { addressSet, NAME_KEY, NODE_IPS, type PodSet, REFERENCE_OWNER } from "../../model/northbound-ids.ts";
-import { AddressSet, LogicalSwitch, Qos, StaticRoute } from "../../model/northbound-schema.ts";
+import {
+  addressSet,
+  NAME_KEY,
+  NODE_IPS,
+  type PodSet,
+  podSet,
+  REFERENCE_OWNER,
+} from "../../model/northbound-ids.ts";
+import { Acl, AddressSet, LogicalSwitch, Qos, StaticRoute } from "../../model/northbound-schema.ts";
 import type { Settings } from "../../model/settings.ts";
 import { type Shards, withEntries } from "../../model/shards.ts";
 import { type PolicyRow, policyColumns } from "./pod-rows.ts";
 import type { RowIds, Whose } from "./whose.ts";
 
-const SHARED: readonly string[] = ["QoS", "Logical_Router_Static_Route", "Logical_Switch"];
+const SHARED: readonly string[] = ["QoS", "ACL", "Logical_Router_Static_Route", "Logical_Switch"];
 
 /** Whether a row that is not a policy and that all share is another. Members come and go with every pod: they are not part of it. */
 export function touchesShared({ tables }: Changes): boolean {
@@ -39,7 +48,6 @@ export function sharedRows(
   policies: Iterable<PolicyRow>,
   standsOn: (uuid: string) => readonly string[] | undefined,
 ): readonly FoundRow[] {
-  const onRouter = (uuid: string) => standsOn(uuid) ?? [CLUSTER_ROUTER];
   const concern = ({ external_ids }: { readonly external_ids: RowIds }) => of.concerns(external_ids);
   const switches = [...replica.table(LogicalSwitch).rows.values()];
   const switchesOf = (uuid: string) =>
@@ -54,11 +62,16 @@ export function sharedRows(
     on: readonly string[],
     columns: Readonly<Record<string, ColumnValue>>,
   ) => rows.push({ table, uuid, on, ids, columns });
-  for (const row of policies) add("Logical_Router_Policy", row, onRouter(row._uuid), policyColumns(row));
+  for (const row of policies)
+    add("Logical_Router_Policy", row, standsOn(row._uuid) ?? [routerOf(row)], policyColumns(row));
   for (const row of [...replica.table(Qos).rows.values()].filter(concern)) {
     const { priority, direction, match, action } = row;
     const texts = Object.fromEntries(Object.entries(action).map(([key, entry]) => [key, String(entry)]));
     add("QoS", row, switchesOf(row._uuid), { priority, direction, match, action: texts });
+  }
+  for (const row of [...replica.table(Acl).rows.values()].filter(concern)) {
+    const { priority, direction, match, action } = row;
+    add("ACL", row, [switchOf(row)], { priority, direction, match, action });
   }
   for (const row of [...replica.table(StaticRoute).rows.values()].filter(concern)) {
     const { ip_prefix, policy, nexthop } = row;
@@ -92,13 +105,13 @@ function hasMembersApart(ids: RowIds): boolean {
 /** Members of our sets of this kind, or of the reference's where we adopt and have none yet: whatever is in them. */
 export function createMembers(
   replica: Replica,
-  { northboundOwner, adopt }: Pick<Settings, "northboundOwner" | "adopt">,
+  { node, northboundOwner, adopt }: Pick<Settings, "node" | "northboundOwner" | "adopt">,
   set: PodSet,
 ): (before: Members) => Members {
   const names = ([4, 6] as const).map((family) => ({
     family,
-    own: addressSet(northboundOwner, set, family).name,
-    adopted: addressSet(REFERENCE_OWNER, set, family).name,
+    own: podSet({ owner: northboundOwner, node }, set, family).name,
+    adopted: podSet({ owner: REFERENCE_OWNER, node }, set, family).name,
   }));
   const last: (readonly string[])[] = names.map(() => NO_MEMBERS);
   const { rows } = replica.table(AddressSet);

@@ -21,8 +21,12 @@ export interface Whose {
   foreignOwner(ids: RowIds): string | undefined;
 }
 
-export function whose({ northboundOwner, adopt }: Pick<Settings, "northboundOwner" | "adopt">): Whose {
-  const sets = setsByName(northboundOwner);
+export function whose({
+  node,
+  northboundOwner,
+  adopt,
+}: Pick<Settings, "node" | "northboundOwner" | "adopt">): Whose {
+  const sets = setsByName(northboundOwner, node);
   const isOurs = (owner: string | undefined) =>
     owner === northboundOwner || (adopt && owner === REFERENCE_OWNER);
   return {

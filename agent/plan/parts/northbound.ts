@@ -15,6 +15,7 @@ import { isUnresolved } from "../../model/unresolved.ts";
 import { isAlone } from "../../model/zone.ts";
 import { nothing, type PlannedNorthbound, type Unresolved } from "../plan.ts";
 import { isGuarded } from "./northbound/arrival-guard.ts";
+import { hasGatewayGuard } from "./northbound/gateway-guard.ts";
 import { type PodRows, podRowsFor } from "./northbound/pod-rows.ts";
 import { sharedRows } from "./northbound/shared-rows.ts";
 
@@ -79,7 +80,9 @@ export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
       rows,
       shared(settings, nodes, topology),
       servedOf(settings)(served.selected),
-      isGuarded(settings, nodes, topology) ? arriving(arrivingPerShard(rows)) : NO_ARRIVALS,
+      isGuarded(settings, nodes, topology) || hasGatewayGuard(settings, nodes, topology)
+        ? arriving(arrivingPerShard(rows))
+        : NO_ARRIVALS,
       topology.management,
       unresolved(unresolvedPerShard(pods), egressIPs, namespaces, pods),
       settings.snatPerPod ? snatPerPod(localOf(settings)(pods), topology, settings.node) : undefined,
@@ -91,7 +94,7 @@ const NO_POD_ROWS: Shard<PodRows> = new Map();
 
 const NO_ARRIVALS: PodAddresses = nothing.northbound.arriving;
 
-/** What only the gateway router sees of a pod is from another zone: one that is rerouted here has a policy. */
+/** Of whom this node has a NAT row alone is another node's: a pod that this agent steers has a policy. */
 function arrivingPods(rows: Shard<PodRows>): Shard<readonly string[]> {
   const arrivals = new Map<string, readonly string[]>();
   for (const [address, own] of rows)

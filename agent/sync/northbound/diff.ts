@@ -105,7 +105,14 @@ function rowOf(change: RowChange): Row | undefined {
   return change.op === "insert" || change.op === "update" ? change.row : undefined;
 }
 
-const TABLE_ORDER = ["Address_Set", "Logical_Router_Static_Route", "QoS", "Logical_Router_Policy", "NAT"];
+const TABLE_ORDER = [
+  "Address_Set",
+  "Logical_Router_Static_Route",
+  "QoS",
+  "ACL",
+  "Logical_Router_Policy",
+  "NAT",
+];
 
 function rowKey(row: Row): string {
   const place = `${isOfPod(row) ? 1 : 0} ${TABLE_ORDER.indexOf(row.table)}`;

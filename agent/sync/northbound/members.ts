@@ -4,7 +4,7 @@ import { type Address, type Cidr, contains, type Family, familyOf } from "../../
 import { lastOf } from "../../model/memo.ts";
 import { byCodeUnit } from "../../model/names.ts";
 import type { NorthboundFacts, Row } from "../../model/northbound.ts";
-import { ARRIVING_PODS, addressSet, type PodSet } from "../../model/northbound-ids.ts";
+import { ARRIVING_PODS, type PodSet, podSet } from "../../model/northbound-ids.ts";
 import { podAddressOf } from "../../model/northbound-pod.ts";
 import { entriesOf, getFrom, pairwise, type Shard, type Shards } from "../../model/shards.ts";
 import type { PlannedNorthbound } from "../../plan/plan.ts";
@@ -132,12 +132,12 @@ function changeOf(
   remove: readonly Address[],
 ): readonly RowChange[] {
   if (add.length + remove.length === 0) return [];
-  const { name: set } = addressSet(wanted.owner, of, family);
+  const { name: set } = podSet(wanted, of, family);
   const named = ({ columns }: Row) => columns["name"] === set;
   // One that is called otherwise and is adopted, too. With the set itself, where this agent makes it; else when whoever leads has.
   const renamed = sets.find((change) => change.op === "update" && named(change.row));
   const uuid = (found.shared.find(named) ?? (renamed?.op === "update" ? renamed.found : undefined))?.uuid;
-  if (uuid === undefined && !(found.leads && wanted.shared.some(named))) return [];
+  if (uuid === undefined && !sets.some((change) => change.op === "insert" && named(change.row))) return [];
   const sorted = (addresses: readonly Address[]) => [...addresses].sort(byCodeUnit);
   return [{ op: "members", of, set, uuid, family, add: sorted(add), remove: sorted(remove) }];
 }

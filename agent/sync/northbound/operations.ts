@@ -14,6 +14,7 @@ import {
   wait,
 } from "../../../lib/ovsdb-client/pure.ts";
 import type { ColumnValue, Row, RowTable, Topology } from "../../model/northbound.ts";
+import { NODE_KEY } from "../../model/northbound-ids.ts";
 import type { Locks } from "../../model/northbound-locks.ts";
 import { isOfPod } from "../../model/northbound-pod.ts";
 import { AddressSet, LogicalRouter, LogicalSwitch } from "../../model/northbound-schema.ts";
@@ -25,6 +26,7 @@ const REFERENCES: Readonly<Record<Exclude<RowTable, "Address_Set">, readonly [Ta
   NAT: [LogicalRouter, "nat"],
   Logical_Router_Static_Route: [LogicalRouter, "static_routes"],
   QoS: [LogicalSwitch, "qos_rules"],
+  ACL: [LogicalSwitch, "acls"],
 };
 
 export function operationsFor(
@@ -87,11 +89,12 @@ export function operationsFor(
   ];
 }
 
-/** What all nodes of the zone share, and what is taken away of nodes that are gone. */
+/** What all nodes of the zone share (it is no node's own), and what is taken away of nodes that are gone. */
 function isOfZone(change: RowChange): boolean {
   if (change.op === "delete" && change.why === "gone-node") return true;
   if (change.op !== "insert" && change.op !== "update" && change.op !== "delete") return false;
-  return !isOfPod(change.op === "delete" ? change.found : change.row);
+  const row = change.op === "delete" ? change.found : change.row;
+  return !isOfPod(row) && row.ids[NODE_KEY] === undefined;
 }
 
 function insertion(

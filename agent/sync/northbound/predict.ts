@@ -1,7 +1,7 @@
 // The northbound facts as they are once changes are done. Rows that are new have no uuid yet: theirs says so. Pure.
 import type { FoundRow, Members, NorthboundFacts, Row } from "../../model/northbound.ts";
 import { ARRIVING_PODS, ID_KEY, NODE_KEY } from "../../model/northbound-ids.ts";
-import { podAddressOf } from "../../model/northbound-pod.ts";
+import { podAddressOf, REROUTE_PRIORITY } from "../../model/northbound-pod.ts";
 import { getFrom, withEntries } from "../../model/shards.ts";
 import type { RowChange } from "./changes.ts";
 
@@ -95,8 +95,9 @@ function idsAfter(row: Row, { ids }: FoundRow): FoundRow["ids"] {
   return { ...others, ...row.ids };
 }
 
-/** Rows of pods have an id of their own, and there are many; of the few that all share several may have the same. */
+/** Rows of pods have an id of their own, and there are many; of the few others several may have the same. */
 function uuidOf(row: Row): string {
-  const id = row.ids[NODE_KEY] === undefined ? undefined : row.ids[ID_KEY];
+  const isPods = row.table === "NAT" || row.columns["priority"] === REROUTE_PRIORITY;
+  const id = isPods ? row.ids[ID_KEY] : undefined;
   return `new ${row.table} ${id ?? JSON.stringify(row)}`;
 }

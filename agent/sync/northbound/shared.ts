@@ -1,7 +1,9 @@
-// Rows that all nodes of a zone share, wanted against found, and what nodes have left behind that are gone: the business of the
-// one that leads. In: plan, facts, the nodes that left. Out: changes, and whether pods may be steered yet. Pure.
+// Rows that are no pod's, wanted against found: this node's own, and, the business of the one that leads, those that all nodes of a
+// zone share and what nodes have left behind that are gone. In: plan, facts, the nodes that left. Out: changes, and whether pods may
+// be steered yet. Pure.
 import type { FoundRow, NorthboundFacts, Row } from "../../model/northbound.ts";
 import {
+  ARRIVING_PODS,
   NAME_KEY,
   NODE_KEY,
   OWNER_TYPE,
@@ -13,33 +15,49 @@ import { entriesOf } from "../../model/shards.ts";
 import type { PlannedNorthbound } from "../../plan/plan.ts";
 import type { RowChange } from "./changes.ts";
 import type { GoneNodes } from "./gone-nodes.ts";
-import { NO_CHANGES, type Paired, pair } from "./pairing.ts";
+import { type Paired, pair } from "./pairing.ts";
 
 /** Nodes that wrote rows, have no Node object, and have been away for long enough; asked whoever leads, so that time counts. */
 export function goneAmong(
   { node, nodes }: Pick<PlannedNorthbound, "node" | "nodes">,
-  { writers }: Pick<NorthboundFacts, "writers">,
+  { writers, shared }: Pick<NorthboundFacts, "writers" | "shared">,
   gone: GoneNodes,
 ): readonly string[] {
-  return gone([...writers.keys()].filter((name) => name !== "" && name !== node && !nodes.has(name)));
+  const names = new Set([...writers.keys(), ...shared.map(writerOf)]);
+  return gone([...names].filter((name) => name !== "" && name !== node && !nodes.has(name)));
 }
+
+/** "" for a row that is all nodes'. */
+const writerOf = ({ ids }: Row): string => ids[NODE_KEY] ?? "";
 
 export function compareShared(
   wanted: PlannedNorthbound,
   found: NorthboundFacts,
   left: readonly string[],
 ): Paired & { readonly missing: readonly Row[] } {
-  const paired = pair(wanted.shared, found.shared, sharedPurpose(wanted.owner));
+  const purposeOf = sharedPurpose(wanted);
+  const compare = (whose: (row: Row) => boolean) =>
+    pair(wanted.shared.filter(whose), found.shared.filter(whose), purposeOf);
+  // A set that is called as this node's own is that one, whatever it says.
+  const isOwn = (row: Row) =>
+    writerOf(row) === wanted.node ||
+    (row.table === "Address_Set" && purposeOf(row).startsWith(ARRIVING_PODS) && writerOf(row) === "");
+  const own = compare(isOwn);
+  const paired = compare((row) => writerOf(row) === "" && !isOwn(row));
   const establish = paired.establish.filter((change) => change.op !== "update" || isForEgressIPs(change.row));
   const retire = paired.retire.filter((change) => change.op !== "delete" || isForEgressIPs(change.found));
   // Who does not lead waits for the exemptions: without them its pods would reach other pods by way of the egress node.
-  if (!found.leads) return { ...NO_CHANGES, missing: establish.flatMap(missingExemption) };
+  if (!found.leads) {
+    const missing = establish.flatMap(missingExemption);
+    return { establish: missing.length > 0 ? [] : own.establish, retire: own.retire, missing };
+  }
   const hasOthers = [...found.writers.keys()].some((name) => name !== wanted.node && name !== "");
   // The last one out takes away what all of them shared.
   const stays = wanted.shared.length === 0 && hasOthers;
   return {
-    establish,
+    establish: [...own.establish, ...establish],
     retire: [
+      ...own.retire,
       ...(stays ? [] : retire),
       ...rowsOf(found, new Set(left)).map(
         (row): RowChange => ({ op: "delete", found: row, why: "gone-node" }),
@@ -55,8 +73,8 @@ const PER_NETWORK = /^EIP-No-Reroute-Pod-To-(Pod|Join)$/;
  * Which shared row a found one is, whoever wrote it and whatever is wrong with it. The match is part of it where there is one row
  * for each pair of networks (reference J.3); a route has nothing but its prefix; a set is what it is called.
  */
-function sharedPurpose(owner: string): (row: Row) => string {
-  const sets = new Map([...setsByName(REFERENCE_OWNER), ...setsByName(owner)]);
+function sharedPurpose({ owner, node }: Pick<PlannedNorthbound, "owner" | "node">): (row: Row) => string {
+  const sets = new Map([...setsByName(REFERENCE_OWNER), ...setsByName(owner, node)]);
   return ({ table, columns, ids }) => {
     if (table === "Logical_Router_Static_Route") return String(columns["ip_prefix"]);
     const perNetwork = PER_NETWORK.test(String(ids[NAME_KEY]));
@@ -74,7 +92,8 @@ function isForEgressIPs({ ids }: Row): boolean {
   return ids[TYPE_KEY] === OWNER_TYPE;
 }
 
-function rowsOf({ pods }: NorthboundFacts, nodes: ReadonlySet<string>): readonly FoundRow[] {
+function rowsOf({ pods, shared }: NorthboundFacts, nodes: ReadonlySet<string>): readonly FoundRow[] {
   if (nodes.size === 0) return [];
-  return [...entriesOf(pods)].flatMap(([, rows]) => rows.filter(({ ids }) => nodes.has(ids[NODE_KEY] ?? "")));
+  const theirs = (row: Row) => nodes.has(writerOf(row));
+  return [...shared.filter(theirs), ...[...entriesOf(pods)].flatMap(([, rows]) => rows.filter(theirs))];
 }

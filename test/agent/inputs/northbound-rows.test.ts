@@ -19,7 +19,7 @@ import {
 import { emptyShards, entriesOf, type Shards } from "../../../agent/model/shards.ts";
 import type { Changes, Replica, RowChange } from "../../../lib/ovsdb-client/pure.ts";
 
-const of = whose({ northboundOwner: "egressip-agent", adopt: false });
+const of = whose({ node: "node1", northboundOwner: "egressip-agent", adopt: false });
 const nowhere = () => undefined;
 const uuid = (at: number) => `00000000-0000-4000-8000-${String(at).padStart(12, "0")}`;
 
@@ -167,13 +167,15 @@ describe("whose", () => {
       [undefined, undefined],
     ],
   ] as const)("tells a row that is %s, without and with adopting", (_, row, concern, foreign) => {
-    const both = [false, true].map((adopt) => whose({ northboundOwner: "egressip-agent", adopt }));
+    const both = [false, true].map((adopt) =>
+      whose({ node: "node1", northboundOwner: "egressip-agent", adopt }),
+    );
     expect(both.map(({ concerns }) => concerns(row))).toEqual(concern);
     expect(both.map(({ foreignOwner }) => foreignOwner(row))).toEqual(foreign);
   });
 
   it("tells rows of other networks from ours also where the owner is the reference's", () => {
-    const same = whose({ northboundOwner: REFERENCE_OWNER, adopt: false });
+    const same = whose({ node: "node1", northboundOwner: REFERENCE_OWNER, adopt: false });
     expect([same.concerns(reference), same.concerns({ ...reference, network: "red" })]).toEqual([
       true,
       false,
@@ -223,7 +225,7 @@ function replicaOf(
 }
 
 describe("members of the sets of served pods", () => {
-  const settings = { northboundOwner: "egressip-agent", adopt: true };
+  const settings = { node: "node1", northboundOwner: "egressip-agent", adopt: true };
   const [four, six, adopted] = [
     addressSet("egressip-agent", "egressip-served-pods", 4).name,
     addressSet("egressip-agent", "egressip-served-pods", 6).name,

@@ -2,17 +2,17 @@
 // node's rows were there, or a moment after they went, and would leave with this node's address. Not in the reference. Pure.
 import { type Family, formatPrefix } from "../../../model/ip.ts";
 import { CLUSTER_ROUTER, type Row, type Topology } from "../../../model/northbound.ts";
-import { ARRIVING_PODS, addressSet, type Ids, policyIds } from "../../../model/northbound-ids.ts";
+import { ARRIVING_PODS, podSet, policyIds } from "../../../model/northbound-ids.ts";
 import { GLOBAL_ZONE, type Node } from "../../../model/objects.ts";
 import type { Settings } from "../../../model/settings.ts";
 import { isAlone } from "../../../model/zone.ts";
 
 /** Below everything that steers pods (102 exempt, 101 EgressService, 100 egress IPs), above what nobody claims. */
-export const GUARD_PRIORITY = 99;
+const GUARD_PRIORITY = 99;
 
 /**
  * Where a zone is one node, everything from other zones comes in by one port, and nobody else's pods. With one database for all
- * nodes there is no such port.
+ * nodes there is no such port: see gateway-guard.ts.
  */
 export function isGuarded(
   { node, whenUnready }: Settings,
@@ -24,14 +24,10 @@ export function isGuarded(
   return whenUnready === "drop" && zone !== GLOBAL_ZONE && hasPort && isAlone(node, nodes, topology);
 }
 
-/** The set of those that may, and the policy that drops the others: one for each pod network. */
-export function arrivalGuard(
-  settings: Settings,
-  ids: Ids,
-  family: Family,
-  { transitPort }: Topology,
-): readonly Row[] {
-  const set = addressSet(ids.owner, ARRIVING_PODS, family);
+/** The set of those that may, and the policy that drops the others: one for each pod network. They are this node's own. */
+export function arrivalGuard(settings: Settings, family: Family, { transitPort }: Topology): readonly Row[] {
+  const ids = { owner: settings.northboundOwner, node: settings.node };
+  const set = podSet(ids, ARRIVING_PODS, family);
   const source = `ip${family}.src`;
   return [
     { table: "Address_Set", on: [], columns: { name: set.name }, ids: set.ids },

@@ -1,7 +1,6 @@
 // What this node wants of the northbound database when the agent goes for good: nothing, or its rows in other hands. Pure.
 import { cidrsOf, type FoundRow, type NorthboundFacts, type Row } from "../../../model/northbound.ts";
 import {
-  ARRIVING_PODS,
   ID_KEY,
   NAME_KEY,
   NODE_IPS,
@@ -14,7 +13,6 @@ import type { PodAddresses } from "../../../model/pod-addresses.ts";
 import type { Settings } from "../../../model/settings.ts";
 import { entriesOf, shardsFrom, withEntries } from "../../../model/shards.ts";
 import { nothing, type PlannedNorthbound } from "../../plan.ts";
-import { GUARD_PRIORITY } from "./arrival-guard.ts";
 
 /** With `handBack` rows stay as they are and become OVN-Kubernetes', which then goes on with them without a gap. */
 export function leaveNorthbound(
@@ -65,9 +63,9 @@ export function leaveNorthbound(
 }
 
 /** What only this agent has goes, for nobody would keep it right; and where they have a set of their own, ours beside it. */
-function isTheirs({ columns, ids }: FoundRow, { theirNodeIps }: NorthboundFacts): boolean {
+function isTheirs({ ids }: FoundRow, { theirNodeIps }: NorthboundFacts): boolean {
   if (ids[NAME_KEY] === NODE_IPS) return !theirNodeIps.some((family) => ids["ip-family"] === `v${family}`);
-  return columns["priority"] !== GUARD_PRIORITY && ids[NAME_KEY] !== ARRIVING_PODS;
+  return !(NODE_KEY in ids);
 }
 
 function drops(columns: FoundRow["columns"]): boolean {

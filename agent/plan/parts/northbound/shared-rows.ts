@@ -22,6 +22,7 @@ import { GLOBAL_ZONE, type Node } from "../../../model/objects.ts";
 import type { Settings } from "../../../model/settings.ts";
 import { isAlone } from "../../../model/zone.ts";
 import { arrivalGuard, isGuarded } from "./arrival-guard.ts";
+import { gatewayGuard, hasGatewayGuard } from "./gateway-guard.ts";
 
 const EXEMPT_PRIORITY = 102;
 const REPLY_PRIORITY = 103;
@@ -49,7 +50,10 @@ export function sharedRows(
     ...families.flatMap((family) => replyRows(ids, family, switches)),
     ...(hasRouter ? families : []).flatMap((family) => arrivalRoutes(settings, ids, family, nodes, topology)),
     ...(hasRouter && isGuarded(settings, nodes, topology) ? families : []).flatMap((family) =>
-      arrivalGuard(settings, ids, family, topology),
+      arrivalGuard(settings, family, topology),
+    ),
+    ...(hasGatewayGuard(settings, nodes, topology) ? families : []).flatMap((family) =>
+      gatewayGuard(settings, nodes, family, topology),
     ),
   ]);
 }

@@ -125,6 +125,8 @@ const asserted = (...all: readonly RowChange[]) =>
 
 describe("operationsFor", () => {
   it("asserts the node's lock always, and the zone's for what all share or what a node left behind", () => {
+    const guard = { ...policy, columns: { ...policy.columns, priority: 98 } };
+    expect(asserted({ op: "insert", row: guard })).toEqual([locks.node]);
     expect(asserted({ op: "insert", row: policy })).toEqual([locks.node]);
     expect(
       asserted({ op: "insert", row: nat }, { op: "delete", found: found(policy, 1), why: "unwanted" }),
@@ -133,7 +135,7 @@ describe("operationsFor", () => {
       { op: "insert", row: qos },
       {
         op: "update",
-        row: { ...policy, columns: { ...policy.columns, priority: 102 } },
+        row: { ...policy, columns: { ...policy.columns, priority: 102 }, ids: qos.ids },
         found: found(policy, 1),
       },
       { op: "delete", found: found(policy, 1), why: "gone-node" },
