@@ -9,11 +9,19 @@ import {
 } from "../lib/ovsdb-client/index.ts";
 import type { Config } from "./config.ts";
 import { type NorthboundInput, northboundTables, openNorthbound } from "./inputs/northbound.ts";
-import { NORTHBOUND_OFF, type NorthboundFacts } from "./model/northbound.ts";
+import { gatewayRouter, NORTHBOUND_OFF, type NorthboundFacts } from "./model/northbound.ts";
 import { OWNER_TYPE, TYPE_KEY } from "./model/northbound-ids.ts";
 import { locksOf } from "./model/northbound-locks.ts";
 import { entriesOf } from "./model/shards.ts";
-import { countChange, flowsFollow, leadsToOthers, leavesHere, turnsHere } from "./sync/northbound/flows.ts";
+import { begins, endsOne, othersEnded } from "./sync/northbound/answering.ts";
+import {
+  countChange,
+  figures,
+  flowsFollow,
+  leadsToOthers,
+  leavesHere,
+  turnsHere,
+} from "./sync/northbound/flows.ts";
 import { createGoneNodes } from "./sync/northbound/gone-nodes.ts";
 import { operationsFor } from "./sync/northbound/operations.ts";
 import type { Tools } from "./sync/tools.ts";
@@ -57,6 +65,8 @@ type Deadlines = Partial<
   Pick<SessionOptions, "probeMs" | "timeoutMs" | "syncTimeoutMs" | "backoff"> & {
     /** How long a reading waits for the database. */
     readonly waitMs: number;
+    /** How long it is waited for another node's gateway router to give up an egress IP. */
+    readonly releaseMs: number;
     /** How long OVN's flows are waited for. */
     readonly flowsMs: number;
     /** How long Open vSwitch's datapath may go by the old ones when they have followed. */
@@ -70,6 +80,8 @@ type Deadlines = Partial<
  */
 const SYNC_MS = 600_000;
 const WAIT_MS = 3_000;
+/** Longer would be an outage of its own (sync/gaining.ts). */
+const RELEASE_MS = 1_000;
 const FLOWS_MS = 1_000;
 /** ovs-vswitchd.conf.db(5), max-revalidator. */
 const DATAPATH_MS = 500;
@@ -95,7 +107,13 @@ export function connectNorthbound(
   {
     writes,
     onChange,
-    deadlines: { waitMs = WAIT_MS, flowsMs = FLOWS_MS, datapathMs = DATAPATH_MS, ...deadlines } = {},
+    deadlines: {
+      waitMs = WAIT_MS,
+      releaseMs = RELEASE_MS,
+      flowsMs = FLOWS_MS,
+      datapathMs = DATAPATH_MS,
+      ...deadlines
+    } = {},
   }: NorthboundOptions,
 ): Northbound {
   if (northbound === undefined) return OFF;
@@ -153,15 +171,26 @@ export function connectNorthbound(
       commit: async (changes) => {
         const { topology } = input.known();
         const operations = operationsFor(changes, topology, locks, settings.node);
+        const router = gatewayRouter(settings.node);
+        const isShared = topology.gateways.size > 1;
+        const gained = isShared ? begins(changes, router, input.giving()) : [];
+        if (gained.length > 0) {
+          await othersEnded(gained, router, { ...input, onChange: session.onChange }, releaseMs);
+          await flowsFollow(session, await session.transact(figures), flowsMs);
+        }
         if (leadsToOthers(changes, topology.gateways, settings.node))
           await flowsFollow(session, await session.transact(countChange), flowsMs);
         const hops = [topology.management, topology.gateways.get(settings.node) ?? {}];
-        if (!leavesHere(changes, hops)) {
+        const leaves = leavesHere(changes, hops);
+        // Another node that gains it waits for the flows of this.
+        const isAwaited = isShared && endsOne(changes, router, input.giving());
+        if (!leaves && !isAwaited) {
           await transact(operations);
           return;
         }
+        const results = await transact([...operations, ...countChange]);
         // What gives them the egress IP here is taken down next.
-        await flowsFollow(session, await transact([...operations, ...countChange]), flowsMs);
+        if (leaves) await flowsFollow(session, results, flowsMs);
         if (turnsHere(changes, hops)) await setTimeout(datapathMs);
       },
       read: () => input.read(false),

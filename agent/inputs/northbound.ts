@@ -52,6 +52,8 @@ export interface NorthboundInput {
   read(anew: boolean): Promise<NorthboundFacts>;
   /** Facts as they were last read. */
   known(): NorthboundFacts;
+  /** Who gives which egress IP at this moment, as FollowedRows says it. */
+  giving(): ReadonlyMap<string, number>;
   /** The replica's when it was last read. */
   readonly version: number;
   /** As it is at this moment, which the facts may not say yet. */
@@ -210,6 +212,7 @@ export function openNorthbound(
   let last: Promise<NorthboundFacts> = Promise.resolve(facts);
   return {
     known: () => facts,
+    giving: rows.giving,
     get version() {
       return version;
     },

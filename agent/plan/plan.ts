@@ -79,9 +79,11 @@ export interface PlannedNorthbound {
   readonly pods: Shards<readonly Row[]>;
   /** What the zone shares, for the one that leads. */
   readonly shared: readonly Row[];
+  /** Egress IPs that the own gateway router gives, where other nodes share the database: one of them may give one that leaves. */
+  readonly gives: ReadonlySet<Address> | undefined;
   /** Addresses of this node's served pods, each with the keys of the pods that have it. */
   readonly served: Shards<readonly string[]>;
-  /** Addresses of other zones' pods that the own gateway router gives an egress IP: these alone may arrive and leave (as above). */
+  /** Addresses of other nodes' pods that the own gateway router gives an egress IP: these alone may arrive and leave (as above). */
   readonly arriving: Shards<readonly string[]>;
   /** The address that this node's hop to its own kernel is at, by family: rows with it wait until the kernel is ready. */
   readonly kernelHop: PerFamily<Address>;
@@ -155,6 +157,7 @@ const NO_ROWS: PlannedNorthbound = Object.freeze({
   pods: emptyShards<readonly Row[]>(),
   shared: Object.freeze([]),
   served: emptyShards<readonly string[]>(),
+  gives: undefined,
   arriving: emptyShards<readonly string[]>(),
   kernelHop: Object.freeze({}),
   unresolved: Object.freeze({ names: new Set<string>(), taken: new Set<string>() }),

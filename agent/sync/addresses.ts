@@ -29,7 +29,7 @@ export function addresses(tools: Pick<Tools, "announcer" | "gaining" | "netlink"
     reads: { plan: ["addresses", "reference"], facts: ["network", "record"] },
     verifies: "network",
     diff: (plan, facts) => ({ establish: missing(plan, facts), retire: stale(plan, facts) }),
-    withdraw: (plan, retire) => retire.filter(leavesFirst(plan)),
+    withdraw: (plan, _, { retire }) => retire.filter(leavesFirst(plan)),
     waits: () => true,
     prepare: (changes) => tools.gaining.released(changes.flatMap(questionOf)),
     // A fight over one address must not keep another one here, or from coming here.

@@ -29,7 +29,7 @@ export function announce(tools: Pick<Tools, "announcer">): Backend<AnnounceChang
     reads: { plan: ["addresses"], facts: ["announced", "network"] },
     verifies: undefined,
     diff,
-    withdraw: (plan, retire) => retire.filter(leavesFirst(plan)),
+    withdraw: (plan, _, { retire }) => retire.filter(leavesFirst(plan)),
     waits: () => true,
     print: (changes) =>
       changes.map(

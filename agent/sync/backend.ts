@@ -31,10 +31,10 @@ export interface Backend<C> {
    */
   without?(diff: Diff<C>, lines: ReadonlySet<string>): Diff<C>;
   /**
-   * Which of these, of what is to be retired, cannot wait, since another node answers for it from now on: taken away before anything
-   * is established, whatever fails then.
+   * Which of these, of what is to be retired and what that cannot be without, cannot wait, since another node answers for it from now
+   * on: taken away before anything is established, whatever fails then.
    */
-  withdraw?(plan: Plan, retire: readonly C[]): readonly C[];
+  withdraw?(plan: Plan, facts: HostFacts, diff: Diff<C>): readonly C[];
   /**
    * Whether this part of what it establishes waits while nobody confirms the objects: what would tell others that an egress IP is
    * this node's (known-faults BL-39), and what takes something away. Missing: none of it does.

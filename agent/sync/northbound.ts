@@ -11,6 +11,7 @@ import { withoutLines } from "./northbound/held-lines.ts";
 import { predictNorthbound } from "./northbound/predict.ts";
 import { printChange } from "./northbound/print.ts";
 import { goneAmong } from "./northbound/shared.ts";
+import { withdrawnRows } from "./northbound/withdraw.ts";
 import type { Tools } from "./tools.ts";
 
 export function northbound(tools: Pick<Tools, "northbound">): Backend<RowChange> {
@@ -23,6 +24,7 @@ export function northbound(tools: Pick<Tools, "northbound">): Backend<RowChange>
     verifies: "northbound",
     also: (plan, facts) => goneAmong(plan.northbound, facts.northbound, gone).join(),
     diff: createNorthboundDiff(gone),
+    withdraw: withdrawnRows,
     without: withoutLines,
     waits: givesAnew,
     print: (changes) => changes.map(printChange),

@@ -117,11 +117,11 @@ export async function carryOut(
   const groups = groupsOf(backends);
   const knowsWhose = options.unconfirmed?.assignments ?? true;
   for (const group of knowsWhose ? [...groups].reverse() : [])
-    await act([...group].reverse(), "withdraw", (backend) =>
-      backend.withdraw === undefined || options.held(backend)
-        ? []
-        : backend.withdraw(plan, allowed(backend, facts).retire),
-    );
+    await act([...group].reverse(), "withdraw", (backend) => {
+      if (backend.withdraw === undefined || options.held(backend)) return [];
+      const diff = orUndefined(() => allowed(backend, facts));
+      return diff === undefined ? [] : backend.withdraw(plan, facts, diff);
+    });
   // From what stood before anything is established, but for the late ones: a backend may ask what is new, and must not see
   // what another has just added.
   const standing = facts;
@@ -191,6 +191,15 @@ function failureOf(applying: Promise<void>): Promise<Error | undefined> {
 
 function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
+}
+
+/** What cannot be worked out to withdraw cannot to establish either, and is a failure there. */
+function orUndefined<T>(make: () => T): T | undefined {
+  try {
+    return make();
+  } catch {
+    return undefined;
+  }
 }
 
 /** Runs of backends that may act side by side. */

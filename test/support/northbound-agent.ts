@@ -72,7 +72,7 @@ export function openNorthboundAgent(
   const northbound = connectNorthbound(
     { settings, northbound: { endpoints: endpoint, tls: undefined } },
     // Nobody makes flows of these rows.
-    { writes: true, onChange: () => {}, deadlines: { flowsMs: 1, datapathMs: 1 } },
+    { writes: true, onChange: () => {}, deadlines: { releaseMs: 1, flowsMs: 1, datapathMs: 1 } },
   );
   if (northbound.session === undefined) throw new Error("no endpoint");
   const session = northbound.session as Session;

@@ -33,6 +33,8 @@ export interface FollowedRows {
   /** Of rows of others, how many are whose; the same map while it says the same. */
   foreign(): ReadonlyMap<string, number>;
   shared(): Iterable<PolicyRow>;
+  /** How many NAT rows of a router give an egress IP, by `ROUTER ADDRESS`; the same map while it says the same. */
+  giving(): ReadonlyMap<string, number>;
   /** Uuids of all rows that concern us, with the router that each belongs under. */
   places(): Iterable<readonly [string, string]>;
 }
@@ -55,6 +57,7 @@ export function followRows(of: Whose, snatPerPod: boolean): FollowedRows {
   const touchedSnats = new Set<string>();
   const writers = createCount();
   const foreign = createCount();
+  const giving = createCount();
 
   const look = (table: PodTable, row: PolicyRow | NatRow): Entry | undefined => {
     const { external_ids: ids } = row;
@@ -79,6 +82,8 @@ export function followRows(of: Whose, snatPerPod: boolean): FollowedRows {
         change(byAddress, entry.address, entry.row, more);
         touched.add(entry.address);
         writers.add(entry.row.ids[NODE_KEY] ?? "", more);
+        if (entry.row.table === "NAT")
+          giving.add(`${entry.row.on[0]} ${entry.row.columns["external_ip"]}`, more);
         break;
       case "snat":
         noteSnat(entry.row, more);
@@ -133,6 +138,7 @@ export function followRows(of: Whose, snatPerPod: boolean): FollowedRows {
     },
     writers: writers.all,
     foreign: foreign.all,
+    giving: giving.all,
     *shared() {
       for (const entry of entries.values()) if (entry.kind === "shared") yield entry.row;
     },

@@ -1,6 +1,7 @@
 // This node's part of OVN's northbound database: rows for its pods, for the egress IPs it holds, and for its zone. Pure.
 // What decides is which of the two ways an egress IP leaves by: its node's gateway router, or its node's kernel.
 import type { Claims } from "../../model/address-index.ts";
+import type { Address } from "../../model/ip.ts";
 import { lastOf } from "../../model/memo.ts";
 import { cidrsOf, type FoundRow, NORTHBOUND_OFF, type Topology } from "../../model/northbound.ts";
 import { NAME_KEY, podRowName } from "../../model/northbound-ids.ts";
@@ -10,12 +11,13 @@ import { matches } from "../../model/select.ts";
 import type { SelectedPod } from "../../model/selection.ts";
 import type { Settings } from "../../model/settings.ts";
 import { entriesOf, fromShards, pairwise, type Shard, type Shards, shardwise } from "../../model/shards.ts";
-import type { Snapshot } from "../../model/snapshot.ts";
+import type { Held, Snapshot } from "../../model/snapshot.ts";
 import { isUnresolved } from "../../model/unresolved.ts";
 import { isAlone } from "../../model/zone.ts";
 import { nothing, type PlannedNorthbound, type Unresolved } from "../plan.ts";
 import { isGuarded } from "./northbound/arrival-guard.ts";
 import { hasGatewayGuard } from "./northbound/gateway-guard.ts";
+import { throughGateway } from "./northbound/next-hops.ts";
 import { type PodRows, podRowsFor } from "./northbound/pod-rows.ts";
 import { sharedRows } from "./northbound/shared-rows.ts";
 
@@ -47,6 +49,10 @@ export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
     pods,
     to: topology.outside.get(node) ?? {},
   }));
+  const givenBy = lastOf(
+    (settings: Settings, held: readonly Held[]): ReadonlySet<Address> =>
+      new Set(held.filter(({ primary }) => throughGateway(settings, primary)).map(({ address }) => address)),
+  );
   const joined = lastOf(
     (
       zone: ReturnType<typeof zonePart>,
@@ -57,6 +63,7 @@ export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
       kernelHop: PlannedNorthbound["kernelHop"],
       waiting: Unresolved,
       snats: PlannedNorthbound["snatPerPod"],
+      gives: PlannedNorthbound["gives"],
     ): PlannedNorthbound =>
       Object.freeze({
         ...zone,
@@ -67,6 +74,7 @@ export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
         kernelHop,
         unresolved: waiting,
         snatPerPod: snats,
+        gives,
       }),
   );
   return ({ settings, host, held, nodes, namespaces, egressIPs, pods, served }) => {
@@ -86,6 +94,7 @@ export function createNorthbound(): (snapshot: Snapshot) => PlannedNorthbound {
       topology.management,
       unresolved(unresolvedPerShard(pods), egressIPs, namespaces, pods),
       settings.snatPerPod ? snatPerPod(localOf(settings)(pods), topology, settings.node) : undefined,
+      isAlone(settings.node, nodes, topology) ? undefined : givenBy(settings, held),
     );
   };
 }

@@ -71,6 +71,9 @@ export const countChange = [
   select(NbGlobal, [], ["nb_cfg"]),
 ] as const satisfies readonly Operation[];
 
+/** How far OVN's programs are to be to have followed all that was counted so far. */
+export const figures = [select(NbGlobal, [], ["nb_cfg"])] as const satisfies readonly Operation[];
+
 /** An answer later than that is none. */
 const ANSWER_MS = 10_000;
 
@@ -83,7 +86,7 @@ export async function flowsFollow(
   results: ResultsOf<readonly Operation[]>,
   atMostMs: number,
 ): Promise<boolean> {
-  const counted = results.at(-1) as ResultsOf<typeof countChange>[1];
+  const counted = results.at(-1) as ResultsOf<typeof figures>[0];
   const figure = Number(counted.rows[0]?.["nb_cfg"]);
   const none = wait(NbGlobal, [["hv_cfg", "<", figure]], "==", [], {
     columns: ["hv_cfg"],

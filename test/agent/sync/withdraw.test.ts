@@ -76,7 +76,7 @@ describe("carryOut", () => {
       });
       const two = scripted("b", log, {
         diff: () => ({ establish: [], retire: ["!b1", "!b2", "-b"] }),
-        withdraw: (_plan, retire) => retire.filter((line) => String(line).startsWith("!")),
+        withdraw: (_plan, _facts, { retire }) => retire.filter((line) => String(line).startsWith("!")),
         without,
       });
       await carryOut([scripted("a", log), two], nothing, bareHost, { ...free, ...options });
