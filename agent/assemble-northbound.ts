@@ -177,6 +177,8 @@ export function connectNorthbound(
         if (gained.length > 0) {
           await othersEnded(gained, router, { ...input, onChange: session.onChange }, releaseMs);
           await flowsFollow(session, await session.transact(figures), flowsMs);
+          // By what its Open vSwitch remembers the other one answers a little longer; when its rows went nobody here has seen.
+          await setTimeout(datapathMs);
         }
         if (leadsToOthers(changes, topology.gateways, settings.node))
           await flowsFollow(session, await session.transact(countChange), flowsMs);

@@ -54,9 +54,12 @@ const ofNode = (rows: readonly DatabaseRow[], node: string) =>
   rows.filter(({ columns }) => JSON.stringify(columns).includes(`"egressip-agent/node":"${node}"`));
 const ofAll = (rows: readonly DatabaseRow[]) =>
   rows.filter(({ columns }) => !JSON.stringify(columns).includes("egressip-agent/node"));
-/** All but the members of sets that everybody writes to. */
+/** All but sets of pods. */
 const withoutServed = (rows: readonly DatabaseRow[]) =>
-  rows.filter(({ columns }) => !JSON.stringify(columns).includes("egressip-served-pods:v"));
+  rows.filter(({ columns }) => !/egressip-(served-pods|arriving-pods_node\d):v/.test(JSON.stringify(columns)));
+/** Of a node's gateway router, which the reference does not have. */
+const isGuard = ({ columns }: DatabaseRow) =>
+  /EIP-(Mark-Selected|Drop-Un\w+(-\w+)?)_node|egressip-arriving-pods_node\d:v/.test(JSON.stringify(columns));
 
 describe("three agents", () => {
   test("write what one alone could not: each its own rows, what all share once", async () => {
@@ -68,9 +71,20 @@ describe("three agents", () => {
     await settle([one, two, three]);
     expect(await shortRows(server)).toEqual(whole);
     const rows = await rowsOfOwner(server, OWNER);
-    expect(ofNode(rows, "node1")).toHaveLength(4);
-    expect(ofNode(rows, "node2")).toHaveLength(4);
-    expect(ofNode(rows, "node3")).toHaveLength(1);
+    const own = (node: string) => ofNode(rows, node).filter((row) => !isGuard(row));
+    expect(nodeNames.map((node) => own(node).length)).toEqual([4, 4, 1]);
+    // Of each family a set, two policies of the gateway router, and an ACL of the switch behind it.
+    for (const node of nodeNames)
+      expect(
+        ofNode(rows, node)
+          .filter(isGuard)
+          .map(({ table, on }) => [table, ...on].join(" "))
+          .sort(),
+      ).toEqual([
+        ...Array<string>(2).fill(`ACL ext_${node}`),
+        ...Array<string>(2).fill("Address_Set"),
+        ...Array<string>(4).fill(`Logical_Router_Policy GR_${node}`),
+      ]);
     // Sets, exemptions, marks of replies that every switch refers to; no route, for nobody arrives from another zone.
     expect(
       ofAll(rows)
@@ -180,7 +194,10 @@ describe("three agents", () => {
       await using three = agentOf(server, "node3", { northboundOwner: "default-network-controller" });
       await settle([one, two, three]);
     }
+    const written = await rowsOfOwner(server, "default-network-controller");
+    await server.client("transact", JSON.stringify(["OVN_Northbound", ...written.filter(isGuard).flatMap(removal)]));
     const before = await rowsOfOwner(server, "default-network-controller");
+    expect(before).toHaveLength(written.length - nodeNames.length * 8);
     const strip = before.map(({ table, uuid }) => ({
       op: "mutate",
       table,
@@ -195,12 +212,25 @@ describe("three agents", () => {
     const after = await rowsOfOwner(server, OWNER);
     // The set of nodes' addresses is not theirs alone to give (reference B.2).
     const uuidsOf = (rows: typeof before) =>
-      rows.flatMap((row) => (JSON.stringify(row).includes('"node-ips"') ? [] : [row.uuid])).sort();
+      rows.flatMap((row) => (JSON.stringify(row).includes('"node-ips"') || isGuard(row) ? [] : [row.uuid])).sort();
     expect(uuidsOf(after)).toEqual(uuidsOf(before));
     expect(await shortRows(server)).toEqual(whole);
-    expect([1, 2, 3].map((at) => ofNode(after, `node${at}`).length)).toEqual([4, 4, 1]);
+    const own = (node: string) => ofNode(after, node).filter((row) => !isGuard(row));
+    expect(nodeNames.map((node) => own(node).length)).toEqual([4, 4, 1]);
   });
 });
+
+/** A row without a parent goes by itself. */
+const removal = ({ table, uuid, on }: DatabaseRow): readonly object[] => {
+  if (table === "Address_Set") return [{ op: "delete", table, where: [["_uuid", "==", ["uuid", uuid]]] }];
+  const [of, column] = table === "ACL" ? ["Logical_Switch", "acls"] : ["Logical_Router", "policies"];
+  return on.map((name) => ({
+    op: "mutate",
+    table: of,
+    where: [["name", "==", name]],
+    mutations: [[column, "delete", ["uuid", uuid]]],
+  }));
+};
 
 describe("a node that is gone", () => {
   const without3 = objects(
@@ -237,6 +267,7 @@ describe("a node that is gone", () => {
     expect(await two.round(without3)).toBe("");
     expect(await one.round(without3)).toContain("(gone-node)");
     expect(await shortRows(server)).toEqual(left);
+    expect(ofNode(await rowsOfOwner(server, OWNER), "node3")).toEqual([]);
     await settle([one, two], without3);
   });
 

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { run } from "../../lib/exec/index.ts";
 import { arpProbe, solicitation } from "../../lib/frames/pure.ts";
-import type { Lab } from "../lab/lab.ts";
+import type { captureFrames } from "../lab/capture.ts";
 import type { Family } from "../lab/topology.ts";
 
 const nobody = { mac: "02:00:00:00:00:98", linkLocal: "fe80::98" };
@@ -42,19 +42,29 @@ for (my $times = 0; !select(my $ready = $input, undef, undef, 0.005); $times++) 
 }
 `;
 
-/** On the network of the lab's second server. */
-export async function watchClaims(lab: Lab, addresses: Readonly<Record<Family, string>>): Promise<Watch> {
+/** Of a lab, with or without OVN. */
+interface Outside {
+  namespace(place: "ext" | "sec"): string;
+  captureFrames(place: "ext" | "sec", device: string, filter: string): ReturnType<typeof captureFrames>;
+}
+
+/** On the network of one of the lab's servers, of the second one unless said. */
+export async function watchClaims(
+  lab: Outside,
+  addresses: Readonly<Record<Family, string>>,
+  place: "ext" | "sec" = "sec",
+): Promise<Watch> {
   const target = addresses[6];
   const filter = [
     `arp and arp[14:4] == 0x${hexOf(addresses[4])}`,
     `icmp6 and ip6[40] == 136 and ip6[48:4] == 0x${hexOf(target).slice(0, 8)} and ip6[60:4] == 0x${hexOf(target).slice(24)}`,
     `icmp6 and ip6[40] == 135 and src host ${target}`,
   ];
-  const capture = await lab.captureFrames("sec", "lan", filter.map((part) => `(${part})`).join(" or "));
-  const { stdout } = await run("ip", ["-n", lab.namespace("sec"), "-json", "link", "show", "lan"]);
+  const capture = await lab.captureFrames(place, "lan", filter.map((part) => `(${part})`).join(" or "));
+  const { stdout } = await run("ip", ["-n", lab.namespace(place), "-json", "link", "show", "lan"]);
   const [{ ifindex }] = JSON.parse(stdout) as [{ ifindex: number }];
   const questions = [arpProbe(nobody.mac, addresses[4]), solicitation(nobody.mac, nobody.linkLocal, target)];
-  const asker = spawn("ip", ["netns", "exec", lab.namespace("sec"), "perl", "-e", ASKING], {
+  const asker = spawn("ip", ["netns", "exec", lab.namespace(place), "perl", "-e", ASKING], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   const ended = once(asker, "close");

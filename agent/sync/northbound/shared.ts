@@ -3,7 +3,6 @@
 // be steered yet. Pure.
 import type { FoundRow, NorthboundFacts, Row } from "../../model/northbound.ts";
 import {
-  ARRIVING_PODS,
   NAME_KEY,
   NODE_KEY,
   OWNER_TYPE,
@@ -38,10 +37,12 @@ export function compareShared(
   const purposeOf = sharedPurpose(wanted);
   const compare = (whose: (row: Row) => boolean) =>
     pair(wanted.shared.filter(whose), found.shared.filter(whose), purposeOf);
-  // A set that is called as this node's own is that one, whatever it says.
+  // One that serves the purpose of an own one and does not say whose it is, is that one: of sets there is room for one of a name.
+  const purposes = new Set(
+    wanted.shared.flatMap((row) => (writerOf(row) === wanted.node ? [purposeOf(row)] : [])),
+  );
   const isOwn = (row: Row) =>
-    writerOf(row) === wanted.node ||
-    (row.table === "Address_Set" && purposeOf(row).startsWith(ARRIVING_PODS) && writerOf(row) === "");
+    writerOf(row) === wanted.node || (writerOf(row) === "" && purposes.has(purposeOf(row)));
   const own = compare(isOwn);
   const paired = compare((row) => writerOf(row) === "" && !isOwn(row));
   const establish = paired.establish.filter((change) => change.op !== "update" || isForEgressIPs(change.row));
