@@ -56,7 +56,9 @@ const ofAll = (rows: readonly DatabaseRow[]) =>
   rows.filter(({ columns }) => !JSON.stringify(columns).includes("egressip-agent/node"));
 /** All but sets of pods. */
 const withoutServed = (rows: readonly DatabaseRow[]) =>
-  rows.filter(({ columns }) => !/egressip-(served-pods|arriving-pods_node\d):v/.test(JSON.stringify(columns)));
+  rows.filter(
+    ({ columns }) => !/egressip-(served-pods|arriving-pods_node\d):v/.test(JSON.stringify(columns)),
+  );
 /** Of a node's gateway router, which the reference does not have. */
 const isGuard = ({ columns }: DatabaseRow) =>
   /EIP-(Mark-Selected|Drop-Un\w+(-\w+)?)_node|egressip-arriving-pods_node\d:v/.test(JSON.stringify(columns));
@@ -195,7 +197,10 @@ describe("three agents", () => {
       await settle([one, two, three]);
     }
     const written = await rowsOfOwner(server, "default-network-controller");
-    await server.client("transact", JSON.stringify(["OVN_Northbound", ...written.filter(isGuard).flatMap(removal)]));
+    await server.client(
+      "transact",
+      JSON.stringify(["OVN_Northbound", ...written.filter(isGuard).flatMap(removal)]),
+    );
     const before = await rowsOfOwner(server, "default-network-controller");
     expect(before).toHaveLength(written.length - nodeNames.length * 8);
     const strip = before.map(({ table, uuid }) => ({
@@ -212,7 +217,9 @@ describe("three agents", () => {
     const after = await rowsOfOwner(server, OWNER);
     // The set of nodes' addresses is not theirs alone to give (reference B.2).
     const uuidsOf = (rows: typeof before) =>
-      rows.flatMap((row) => (JSON.stringify(row).includes('"node-ips"') || isGuard(row) ? [] : [row.uuid])).sort();
+      rows
+        .flatMap((row) => (JSON.stringify(row).includes('"node-ips"') || isGuard(row) ? [] : [row.uuid]))
+        .sort();
     expect(uuidsOf(after)).toEqual(uuidsOf(before));
     expect(await shortRows(server)).toEqual(whole);
     const own = (node: string) => ofNode(after, node).filter((row) => !isGuard(row));
