@@ -12,6 +12,7 @@ const MOVES = 10;
 
 const configs: readonly (OvnUpOptions & { readonly name: string })[] = [
   { name: "shared gateway, interconnect", gateway: "shared", interconnect: true },
+  { name: "shared gateway, one central database", gateway: "shared", interconnect: false },
   { name: "local gateway, interconnect", gateway: "local", interconnect: true },
 ];
 

@@ -1,12 +1,8 @@
 // The network that a node calls its primary one is told anew while the agent runs, so that an egress IP of shared gateway mode
 // changes from OVN's hands into the kernel's and back. Under a stream of new connections in both families, from a pod of the
 // node and one of another; what the servers saw, and what was seen on the networks outside.
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { parseAllDocuments } from "yaml";
 import type { OvnUpOptions } from "../ovn-lab/lab.ts";
-import { writeFolder } from "../support/agent-manifests.ts";
 import { noOvn } from "../support/ovn-programs.ts";
 import { OvnStage } from "../support/ovn-stage.ts";
 import { canRunKernelTests } from "../support/privileged.ts";
@@ -72,15 +68,9 @@ describe.skipIf(reason !== undefined)(
 
 /** Tells it as the node's annotation, and waits until every agent and node follows. */
 async function sayPrimary(stage: OvnStage, primary: typeof wide): Promise<void> {
-  const file = "nodes.yaml";
-  const documents = parseAllDocuments(await readFile(join(stage.manifests, file), "utf8"));
-  const objects = documents.map(
-    (document) => document.toJS() as { metadata: { name: string; annotations: object } },
-  );
-  for (const { metadata } of objects)
-    if (metadata.name === "node1")
-      Object.assign(metadata.annotations, { "k8s.ovn.org/node-primary-ifaddr": JSON.stringify(primary) });
-  await writeFolder(stage.manifests, file, objects);
+  await stage.changeNode("node1", ({ metadata }) => {
+    metadata.annotations["k8s.ovn.org/node-primary-ifaddr"] = JSON.stringify(primary);
+  });
   await Promise.all([...stage.agents.values()].map((agent) => agent.lookAgain()));
   await stage.settled();
 }

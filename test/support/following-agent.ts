@@ -50,6 +50,7 @@ const QUICK: NonNullable<NorthboundOptions["deadlines"]> = {
   timeoutMs: 1_000,
   waitMs: 500,
   flowsMs: 1,
+  releaseMs: 1,
   datapathMs: 1,
   backoff: { first: 20, most: 200 },
 };

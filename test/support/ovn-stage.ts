@@ -1,12 +1,22 @@
 // An OVN lab with an agent on each node: what the tests and the demo of real packets hold. In: the lab's options. Out: agents
 // that read one folder of manifests, which tests change.
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parseAllDocuments } from "yaml";
 import { OvnLab, type OvnUpOptions } from "../ovn-lab/lab.ts";
 import { type OvnNode, zonesOf } from "../ovn-lab/topology.ts";
 import { type Agent, Home } from "./agent.ts";
 import { type EgressIPOptions, egressIP, writeFolder } from "./agent-manifests.ts";
+
+/** As far as tests change it. */
+interface NodeManifest {
+  readonly metadata: {
+    readonly name: string;
+    readonly labels: Record<string, string>;
+    readonly annotations: Record<string, string>;
+  };
+}
 
 export class OvnStage {
   readonly lab: OvnLab;
@@ -63,6 +73,14 @@ export class OvnStage {
     await this.settled();
   }
 
+  /** Changes a Node object, of which every agent learns as it does. */
+  async changeNode(node: OvnNode, change: (object: NodeManifest) => void): Promise<void> {
+    const documents = parseAllDocuments(await readFile(join(this.manifests, "nodes.yaml"), "utf8"));
+    const objects = documents.map((document) => document.toJS() as NodeManifest);
+    for (const object of objects) if (object.metadata.name === node) change(object);
+    await writeFolder(this.manifests, "nodes.yaml", objects);
+  }
+
   /** No round fails, and what is in the databases is in the flows. */
   async settled(): Promise<void> {
     for (const agent of this.agents.values()) await agent.ready();
@@ -73,6 +91,12 @@ export class OvnStage {
     const agent = this.agents.get(node);
     if (agent === undefined) throw new Error(`no agent runs on ${node}`);
     return agent;
+  }
+
+  home(node: OvnNode): Home {
+    const home = this.homes.get(node);
+    if (home === undefined) throw new Error(`there is no ${node}`);
+    return home;
   }
 
   /** The first node of each zone: whose database it is. */

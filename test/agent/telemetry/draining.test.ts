@@ -27,7 +27,7 @@ const LONG = 60_000;
 function agent(start: HostFacts = bareHost, gatewayMode: "local" | "shared" = "local") {
   const tools = recordingTools();
   const followed = { answer: true, asked: 0 };
-  let [now, ordered, facts] = [0, 0, start];
+  let [now, ordered, facts, readable] = [0, 0, start, true];
   const draining = createDraining({
     node: "node1",
     onOrder: () => {
@@ -48,7 +48,10 @@ function agent(start: HostFacts = bareHost, gatewayMode: "local" | "shared" = "l
     assumeHost: (assumed) => {
       facts = assumed;
     },
-    readObjects: async () => all,
+    readObjects: async () => {
+      if (!readable) throw new Error("cannot read the folder");
+      return all;
+    },
     contention: createContention(() => 0),
   });
   return {
@@ -61,6 +64,9 @@ function agent(start: HostFacts = bareHost, gatewayMode: "local" | "shared" = "l
     },
     meddle: (to: (facts: HostFacts) => HostFacts) => {
       facts = to(facts);
+    },
+    unreadable: () => {
+      readable = false;
     },
     round: async () => {
       const round = await loop.round(new Set(), { write: true, allObjects: true });
@@ -157,6 +163,17 @@ describe("an order to drain", () => {
       answered: ["no round has been made since the order"],
       failures: ["ip: no answer within 30000 ms"],
     });
+  });
+
+  it("is carried out although the objects cannot be read any more", async () => {
+    const { draining, round, unreadable } = agent();
+    await round();
+    unreadable();
+    await expect(round()).rejects.toThrow("cannot read the folder");
+    const answer = draining.order(LONG);
+    await round();
+    await round();
+    expect(await outcome(answer)).toEqual({ node: "node1", answered: [], failures: [] });
   });
 
   it("is told to who waits when the process ends", async () => {
