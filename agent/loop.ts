@@ -75,12 +75,12 @@ export function createLoop(parts: LoopParts): Loop {
         }),
         parts.readHost(dirty),
       ]);
-      if (readObjects.status === "rejected") {
-        inDoubt = everConfirmed;
-        throw readObjects.reason;
-      }
+      if (readObjects.status === "rejected") inDoubt = everConfirmed;
+      // Whose its egress IPs are is nothing to a node that gives none: those that were last read will do.
+      const unread = settings.draining ? lastObjects : undefined;
+      if (readObjects.status === "rejected" && unread === undefined) throw readObjects.reason;
       if (readHost.status === "rejected") throw readHost.reason;
-      const objects = readObjects.value;
+      const objects = readObjects.status === "fulfilled" ? readObjects.value : (unread as Objects);
       const observed = readHost.value;
       const read = performance.now();
       const snapshot = build(settings, objects, observed);
