@@ -41,6 +41,11 @@ export interface Backend<C> {
    */
   waits?(change: C): boolean;
   /**
+   * Which of these, of what is to be retired, go as soon as this backend has established its part, whatever failed elsewhere: the node is
+   * answered for by them, but only this backend knows when nothing leads there any more.
+   */
+  release?(plan: Plan, facts: HostFacts, retire: readonly C[]): readonly C[];
+  /**
    * Begins what takes time and changes nothing, for what is going to be established, while the backends before this one are at
    * work; apply waits for it. Never rejects.
    */

@@ -10,6 +10,7 @@ import type { GoneNodes } from "./northbound/gone-nodes.ts";
 import { withoutLines } from "./northbound/held-lines.ts";
 import { predictNorthbound } from "./northbound/predict.ts";
 import { printChange } from "./northbound/print.ts";
+import { releasedRows } from "./northbound/released.ts";
 import { goneAmong } from "./northbound/shared.ts";
 import { withdrawnRows } from "./northbound/withdraw.ts";
 import type { Tools } from "./tools.ts";
@@ -25,6 +26,7 @@ export function northbound(tools: Pick<Tools, "northbound">): Backend<RowChange>
     also: (plan, facts) => goneAmong(plan.northbound, facts.northbound, gone).join(),
     diff: createNorthboundDiff(gone),
     withdraw: withdrawnRows,
+    release: releasedRows,
     without: withoutLines,
     waits: givesAnew,
     print: (changes) => changes.map(printChange),

@@ -1,6 +1,7 @@
 // One round: what another node answers for now is withdrawn; then every backend establishes, first to last; only if all of that
 // worked does every backend retire, last to first, up to the first that cannot: what stands below it is what it still needs
-// (a mark is free only when its flows are gone). Of objects that nobody confirms nothing is retired, and nothing is told to others.
+// (a mark is free only when its flows are gone). Of objects that nobody confirms nothing is retired, and nothing is told to others; after
+// a failure only what is released goes.
 // Also the printer of a round: the same text for `plan`, the golden files, the debug socket and bug reports.
 import type { Domain, HostFacts } from "../model/facts.ts";
 import type { Unconfirmed } from "../model/objects.ts";
@@ -178,6 +179,13 @@ export async function carryOut(
       });
       if (!isWhole) break;
     }
+  } else if (knowsWhose) {
+    for (const group of [...groups].reverse())
+      await act([...group].reverse(), "retire", (backend) =>
+        backend.release === undefined || options.held(backend) || failed(backend.name)
+          ? []
+          : backend.release(plan, facts, allowed(backend, facts).retire),
+      );
   }
   return { steps, failures, facts, wrote };
 }

@@ -11,7 +11,7 @@ import type { RowChange } from "./changes.ts";
 
 export function withdrawnRows(
   { northbound: { gives, node } }: Plan,
-  { northbound: { pods, topology } }: HostFacts,
+  { northbound }: HostFacts,
   { establish, retire }: Diff<RowChange>,
 ): readonly RowChange[] {
   if (gives === undefined) return [];
@@ -31,12 +31,8 @@ export function withdrawnRows(
       addresses.has(podAddressOf(change.found)),
   );
   const turned = new Set(turning.map(podOf));
-  /** By this node's own policy. One that goes, or cannot lead elsewhere yet, goes with its NAT row when all else is there. */
-  const isLed = (address: Address) =>
-    (getFrom(pods, address) ?? []).some(({ columns: { nexthops }, ids }) => {
-      const hop = topology.gateways.get(node)?.[familyOf(address)];
-      return ids[NODE_KEY] === node && Array.isArray(nexthops) && hop !== undefined && nexthops.includes(hop);
-    });
+  // One that goes, or cannot lead elsewhere yet, goes with its NAT row when all else is there.
+  const isLed = ledHere(node, northbound);
   const arriving = establish.flatMap((change) =>
     change.op === "members" && change.of === ARRIVING_PODS && change.remove.length > 0
       ? [{ ...change, add: [] }]
@@ -52,6 +48,18 @@ export function withdrawnRows(
   ];
 }
 
-function podOf(change: RowChange): Address | undefined {
+/** Whether a pod is led to this node's gateway router by this node's own policy: without a NAT row it would leave as the node. */
+export function ledHere(
+  node: string,
+  { pods, topology }: HostFacts["northbound"],
+): (address: Address) => boolean {
+  return (address) =>
+    (getFrom(pods, address) ?? []).some(({ columns: { nexthops }, ids }) => {
+      const hop = topology.gateways.get(node)?.[familyOf(address)];
+      return ids[NODE_KEY] === node && Array.isArray(nexthops) && hop !== undefined && nexthops.includes(hop);
+    });
+}
+
+export function podOf(change: RowChange): Address | undefined {
   return change.op === "delete" || change.op === "update" ? podAddressOf(change.found) : undefined;
 }

@@ -67,6 +67,32 @@ describe("carryOut", () => {
     expect(failures.map(({ backend, error }) => `${backend}: ${error.message}`)).toEqual(["b: cannot say"]);
   });
 
+  it("releases after a failure what a backend says, if it has not failed itself and is not held", async () => {
+    const run = async (fails: string, options: Partial<RoundOptions> = {}) => {
+      const log: string[] = [];
+      const release = (_plan: Plan, facts: HostFacts, retire: readonly unknown[]) => [
+        `${retire.join()}(${facts.nft})`,
+      ];
+      const quiet = { withdraw: () => [] };
+      const backends = [
+        scripted("a", log, { fails, ...quiet }),
+        scripted("b", log, { fails, release, ...quiet }),
+        scripted("c", log, { fails, ...quiet }),
+      ];
+      await carryOut(backends, nothing, bareHost, { ...free, ...options });
+      return log.join(" ");
+    };
+    expect(await run("+a()")).toBe("+a() +b() +c() -b(+b()+c())");
+    expect(await run("+c()")).toBe("+a() +b() +c() -b(+a()+b())");
+    expect(await run("+b()")).toBe("+a() +b() +c()");
+    expect(await run("+a()", { held: ({ name }) => name === "b" })).toBe("+a() +c()");
+    expect(await run("none")).toBe("+a() +b() +c() -c -b -a");
+    // What nobody confirms is no reason to let go, but for whose egress IPs they are.
+    const doubt = (assignments: boolean) => ({ unconfirmed: { since: "", why: "", assignments } });
+    expect(await run("none", doubt(false))).toBe("+a() +b() +c()");
+    expect(await run("none", doubt(true))).toBe("+a() +b() +c() -b(+a()+b()+c())");
+  });
+
   it("withdraws nothing over which somebody fights: of a backend that is held, or of single lines", async () => {
     const run = async (options: Partial<RoundOptions>) => {
       const log: string[] = [];
