@@ -107,6 +107,29 @@ describe("three agents", () => {
     expect([one, two, three].map(({ transactions }) => transactions)).toEqual(before);
   });
 
+  test("who loses an egress IP takes its NAT rows away first, with what leads its pods to them and lets others' in", async () => {
+    await using server = await open();
+    await using one = agentOf(server, "node1");
+    await using two = agentOf(server, "node2");
+    const at = (node: string) =>
+      objects(
+        ...labNodes(central),
+        namespace("shop"),
+        egressIP("prod", { at: { "172.18.0.51": node } }),
+        ...pods,
+      );
+    await settle([one, two], at("node1"));
+    const lines = (await one.round(at("node2"))).split("\n").filter(Boolean);
+    expect(lines.map((line) => line.split(" ").slice(0, 2).join(" "))).toEqual([
+      "== withdraw",
+      "update Logical_Router_Policy",
+      "update Address_Set",
+      ...Array<string>(3).fill("delete NAT"),
+    ]);
+    expect(lines[1]).toContain("action=reroute -> drop");
+    expect(lines[2]).toContain("-10.244.2.3 -10.244.3.3");
+  });
+
   test("come to the same rows whoever is first, also with the exemptions still to come", async () => {
     const printed = async (order: readonly number[]) => {
       await using server = await open();
