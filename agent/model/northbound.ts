@@ -1,6 +1,7 @@
 // What OVN's northbound database says, as far as egress IPs go: routers and addresses to plan with, and the rows that are there.
 // Table and column names are the schema's (ovn-nb(5)). Pure types, and the empty value.
 import { type Address, type Cidr, type Family, parseCidr } from "./ip.ts";
+import { NAME_KEY, NODE_KEY } from "./northbound-ids.ts";
 import { emptyShards, type Shards } from "./shards.ts";
 
 export type RowTable =
@@ -133,12 +134,13 @@ export function outsideSwitch(node: string): string {
   return `ext_${node}`;
 }
 
-/** The router that a policy of ours belongs under: one that looks at what comes to a gateway router says so. */
-export function routerOf({ match }: { readonly match: string }): string {
-  return /^inport == "rtoj-(GR_[^"]+)"/.exec(match)?.[1] ?? CLUSTER_ROUTER;
+/** The router that a policy of ours belongs under, by its name: all else may be wrong. Those of a gateway router end with its node. */
+export function routerOf(ids: Row["ids"]): string {
+  const node = ids[NODE_KEY];
+  return node !== undefined && ids[NAME_KEY]?.endsWith(`_${node}`) ? gatewayRouter(node) : CLUSTER_ROUTER;
 }
 
-/** The switch that an ACL of ours belongs under: it looks at what comes from a gateway router, and says from which. */
-export function switchOf({ match }: { readonly match: string }): string {
-  return outsideSwitch(/^inport == "etor-GR_([^"]+)"/.exec(match)?.[1] ?? "");
+/** The switch that an ACL of ours belongs under. */
+export function switchOf(ids: Row["ids"]): string {
+  return outsideSwitch(ids[NODE_KEY] ?? "");
 }

@@ -15,6 +15,7 @@ const parentOf: Readonly<Record<string, readonly [string, string]>> = {
   Logical_Router_Policy: ["Logical_Router", "policies"],
   NAT: ["Logical_Router", "nat"],
   QoS: ["Logical_Switch", "qos_rules"],
+  ACL: ["Logical_Switch", "acls"],
   Logical_Router_Static_Route: ["Logical_Router", "static_routes"],
 };
 export const refer = (table: string, parent: string, how: string, reference: unknown): Operation => ({
@@ -29,6 +30,7 @@ const written: Readonly<Record<string, readonly string[]>> = {
   Logical_Router_Policy: ["priority", "match", "action", "nexthops"],
   NAT: ["type", "external_ip", "logical_ip", "logical_port"],
   QoS: ["priority", "match", "direction"],
+  ACL: ["priority", "match", "direction", "action"],
   Logical_Router_Static_Route: ["ip_prefix", "policy", "nexthop"],
 };
 
@@ -61,6 +63,7 @@ export function anyDamage(row: DatabaseRow, which: number): readonly Operation[]
     Logical_Router_Policy: { nexthops: set("100.64.0.77", "100.64.0.2"), action: "reroute" },
     NAT: { external_ip: "172.18.0.98", logical_port: "k8s-node3" },
     QoS: { match: "ip4" },
+    ACL: { match: "ip4", action: "allow" },
     Logical_Router_Static_Route: { nexthop: "100.64.0.77" },
   };
   const wrong = columns[row.table] ?? {};
@@ -70,7 +73,7 @@ export function anyDamage(row: DatabaseRow, which: number): readonly Operation[]
     () => [...copyOf(row, parent, wrong), ...copyOf(row, parent, wrong)],
     () => [refer(row.table, parent, "delete", ["uuid", row.uuid])],
     () =>
-      row.table === "QoS" || row.table === "Logical_Router_Static_Route"
+      ["QoS", "ACL", "Logical_Router_Static_Route"].includes(row.table)
         ? []
         : [
             refer(row.table, parent, "delete", ["uuid", row.uuid]),

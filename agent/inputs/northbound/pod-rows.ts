@@ -144,7 +144,7 @@ export function followRows(of: Whose, snatPerPod: boolean): FollowedRows {
     },
     *places() {
       for (const [uuid, entry] of entries) {
-        if (entry.kind === "shared") yield [uuid, routerOf(entry.row)];
+        if (entry.kind === "shared") yield [uuid, routerOf(entry.row.external_ids)];
         if (entry.kind === "pod") yield [uuid, entry.row.on[0] as string];
       }
     },

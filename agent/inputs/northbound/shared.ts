@@ -63,7 +63,12 @@ export function sharedRows(
     columns: Readonly<Record<string, ColumnValue>>,
   ) => rows.push({ table, uuid, on, ids, columns });
   for (const row of policies)
-    add("Logical_Router_Policy", row, standsOn(row._uuid) ?? [routerOf(row)], policyColumns(row));
+    add(
+      "Logical_Router_Policy",
+      row,
+      standsOn(row._uuid) ?? [routerOf(row.external_ids)],
+      policyColumns(row),
+    );
   for (const row of [...replica.table(Qos).rows.values()].filter(concern)) {
     const { priority, direction, match, action } = row;
     const texts = Object.fromEntries(Object.entries(action).map(([key, entry]) => [key, String(entry)]));
@@ -71,7 +76,7 @@ export function sharedRows(
   }
   for (const row of [...replica.table(Acl).rows.values()].filter(concern)) {
     const { priority, direction, match, action } = row;
-    add("ACL", row, [switchOf(row)], { priority, direction, match, action });
+    add("ACL", row, [switchOf(row.external_ids)], { priority, direction, match, action });
   }
   for (const row of [...replica.table(StaticRoute).rows.values()].filter(concern)) {
     const { ip_prefix, policy, nexthop } = row;
