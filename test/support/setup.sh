@@ -61,9 +61,10 @@ if [ ! -x "$node" ] || [ ! -f node_modules/.package-lock.json ] ||
   say "npm ci"
   # npm must not run on the Node it is about to remove, and Debian's finds its own parts by Debian's Node only.
   own_path=$(echo "$PATH" | tr ':' '\n' | grep -v '/node_modules/\.bin$' | paste -s -d: -)
-  # Node is an optional dependency (one package for each kind of machine), the tools are development ones.
+  # Node is an optional dependency (one package for each kind of machine), the tools are development ones. No package has a
+  # script to be run at its installation that anything here needs.
   PATH=$own_path NODE_ENV='' NODE_OPTIONS="${NODE_OPTIONS:-} --require=./test/support/as-node-24.cjs" \
-    npm ci --include=optional --include=dev --no-audit --no-fund --loglevel=error >&2 || {
+    npm ci --include=optional --include=dev --ignore-scripts --no-audit --no-fund --loglevel=error >&2 || {
     say "npm ci failed"
     exit 1
   }
