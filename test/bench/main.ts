@@ -5,10 +5,11 @@ import type { Step } from "../../agent/sync/round.ts";
 import type { Figures } from "./establish.ts";
 import { measureIdle } from "./idle.ts";
 import { inNode } from "./in-node.ts";
+import { measureKubernetes } from "./kubernetes.ts";
 import { measureLinks } from "./links.ts";
 import { measureFilling, measureOneMore, measureStarting } from "./northbound.ts";
 import { measurePackets } from "./packets.ts";
-import { median } from "./statistics.ts";
+import { median, percentile } from "./statistics.ts";
 import { openWorld, settingsFor, type World } from "./world.ts";
 
 const asked = process.argv.slice(2);
@@ -21,6 +22,7 @@ const times = (value: number) => `${value.toFixed(2)}×`;
 if (wanted("establish")) await establishing();
 if (wanted("one")) await oneMore();
 if (wanted("northbound")) await northbound();
+if (wanted("kubernetes")) await kubernetes();
 if (wanted("packets")) await packets();
 if (wanted("links")) await links();
 if (wanted("idle")) await idle();
@@ -199,6 +201,43 @@ async function northbound(): Promise<void> {
   row("agent, connected to knowing all rows", ms(starting.replica), times(starting.replicaRatio));
   row("agent, connected to nothing to write", ms(starting.agent.ms), times(starting.ratio));
   parts("  of this", starting.agent, ["read", "plan", "diff"]);
+}
+
+async function kubernetes(): Promise<void> {
+  const [pods, turns] = [50_000, 3];
+  const cost = await measureKubernetes({ pods, egressIPs: 64, events: 300, turns });
+  const { server, file, first, last, bare } = cost;
+  const size = `${((server[0]?.bytes ?? 0) / 1e6).toFixed(0)} MB`;
+  console.log(
+    `\n50,000 pods of kube-apiserver ${cost.version}, all selected here, ${size} (medians of ${turns} interleaved turns; put into etcd in ${(cost.filled / 1000).toFixed(0)} s; cpu is user and system, of the client alone)`,
+  );
+  const of = <T>(figures: readonly T[], get: (figure: T) => number) => median(figures.map(get));
+  const floor = of(server, ({ ms: took }) => took);
+  const floorCpu = of(server, ({ cpu }) => cpu);
+  const reading = (name: string, figures: readonly { readonly ms: number; readonly cpu: number }[]) => {
+    const [took, cpu] = [of(figures, (figure) => figure.ms), of(figures, (figure) => figure.cpu)];
+    row(name, ms(took), times(took / floor), `cpu ${ms(cpu)}`, times(cpu / floorCpu));
+  };
+  reading("lines of a watch from the server, parsed (floor)", server);
+  reading("the same lines from a file, parsed", file);
+  reading("agent, from its start to its first plan", first);
+  row("  of this, until the client is loaded", ms(of(first, ({ loaded }) => loaded)));
+  // monitorEventLoopDelay of node:perf_hooks, 1 ms: the most that a turn of the loop came late.
+  row("longest stall while the client is loaded", ms(of(first, ({ stallLoading }) => stallLoading)));
+  row("  from there to the first plan", ms(of(first, ({ stall }) => stall)));
+  row("  writing and reading back the first round", ms(of(first, ({ stallWriting }) => stallWriting)));
+  row("  afterwards, with 300 events", ms(last.at(-1)?.stall ?? Number.NaN));
+  row("memory of the agent at its first plan", `${of(first, ({ rss }) => rss).toFixed(0)} MiB`);
+  row(
+    "  at its end, and the most there ever was",
+    ...[last.at(-1)?.rss, last.at(-1)?.peak].map((rss) => `${(rss ?? Number.NaN).toFixed(0)} MiB`),
+  );
+  for (const [name, figures] of [
+    ["an `ipset add` (floor): p50, p99", bare],
+    ["a pod that gets its address, request sent to kernel", cost.fromSent],
+    ["  from the server's answer to that request", cost.fromAnswer],
+  ] as const)
+    row(name, ...[0.5, 0.99].map((part) => ms(percentile(figures, part))));
 }
 
 function parts(name: string, of: Readonly<Record<string, number>>, keys: readonly string[]): void {
