@@ -65,6 +65,8 @@ await api.store(
   }),
 );
 const filled = performance.now() - begun;
+// What it keeps in memory would else be told of them one by one for a while, and ends a watch that cannot follow.
+await api.restart();
 
 const lines = join(api.folder, "pods.jsonl");
 async function floor(how: "keep" | "server" | "file"): Promise<Reading> {
