@@ -75,7 +75,7 @@ export function createLoop(parts: LoopParts): Loop {
         }),
         parts.readHost(dirty),
       ]);
-      if (readObjects.status === "rejected") inDoubt = everConfirmed;
+      if (readObjects.status === "rejected") inDoubt = true;
       // Whose its egress IPs are is nothing to a node that gives none: those that were last read will do.
       const unread = settings.draining ? lastObjects : undefined;
       if (readObjects.status === "rejected" && unread === undefined) throw readObjects.reason;
