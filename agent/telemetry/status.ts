@@ -55,7 +55,7 @@ export function createStatus(
         // Also between two rounds: who asks must not be told of a database that is gone.
         (northbound()?.state ?? "current") === "current" &&
         // As above, and of a server that is silent.
-        (source()?.ready ?? true),
+        isFollowed(last, source()),
       ...(error === undefined ? {} : { error }),
       rounds: last?.number ?? 0,
       held: last?.snapshot.held.length ?? 0,
@@ -100,6 +100,12 @@ export function createStatus(
     },
     answer: (path, query) => answers[path]?.(query),
   };
+}
+
+/** Objects that are confirmed by now do not count before a round was made of them. */
+function isFollowed({ objects }: Round, source: KubernetesTold | undefined): boolean {
+  if (source === undefined) return true;
+  return source.ready && (objects.unconfirmed === undefined || source.unconfirmed !== undefined);
 }
 
 function list({ snapshot, plan }: Round, { connections }: Counters): readonly ListedAddress[] {

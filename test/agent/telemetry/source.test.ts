@@ -59,6 +59,38 @@ describe("status", () => {
   });
 });
 
+describe("status after a start without the server", () => {
+  const unconfirmed = { since: "2026-01-01T00:00:00Z", why: "nobody answers", assignments: false };
+
+  it.each([
+    ["a round was made of what is confirmed", true, objects(), told(true, kind({}))],
+    ["the last round was made before that", false, { ...objects(), unconfirmed }, told(true, kind({}))],
+    [
+      "only a kind is in doubt that need not be there",
+      true,
+      { ...objects(), unconfirmed },
+      { ...told(true, kind({ state: "absent" })), unconfirmed },
+    ],
+  ])("%s: ready is %s", (_, ready, of, source) => {
+    const status = createStatus(
+      { settings } as Parameters<typeof createStatus>[0],
+      { list: () => [] },
+      () => Promise.reject(new Error("not asked for")),
+      () => undefined,
+      () => source,
+    );
+    status.took({
+      number: 1,
+      objects: of,
+      snapshot: createBuild()(settings, of, bareHost),
+      plan: nothing,
+      outcome: { steps: [], failures: [], facts: bareHost, wrote: new Map() },
+      took: { read: 0, plan: 0, write: 0 },
+    } as unknown as Round);
+    expect(status.answer("/status", new URLSearchParams())).toMatchObject({ ready });
+  });
+});
+
 describe("the journal", () => {
   it("says when a kind is followed, of which nodes, and when it is in doubt: once each", () => {
     const lines: string[] = [];
