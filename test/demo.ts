@@ -1,8 +1,10 @@
-// `npm run demo [-- shared|secondary]`: the agent told as a story, on the lab of test/lab or with real OVN. Exit status 1 when something else
+// `npm run demo [-- shared|secondary|kubernetes]`: the agent told as a story, on the lab of test/lab, with real OVN, or with an API server too. Exit status 1 when something else
 // was seen than expected, or this machine cannot make the lab.
+import { kubernetesDemo } from "./cluster-lab/demo.ts";
 import { localDemo } from "./lab/demo.ts";
 import { sharedDemo } from "./ovn-lab/demo.ts";
 import { secondaryDemo } from "./ovn-lab/demo-secondary.ts";
+import { noKubePrograms } from "./support/kube-programs.ts";
 import { noOvn } from "./support/ovn-programs.ts";
 import { canRunKernelTests } from "./support/privileged.ts";
 import { type Story, tell } from "./support/story.ts";
@@ -12,6 +14,10 @@ const demos: Readonly<
 > = {
   local: { missing: () => canRunKernelTests(), story: localDemo },
   shared: { missing: () => canRunKernelTests() ?? noOvn(), story: sharedDemo },
+  kubernetes: {
+    missing: () => canRunKernelTests() ?? noOvn() ?? noKubePrograms(),
+    story: kubernetesDemo,
+  },
   secondary: { missing: () => canRunKernelTests() ?? noOvn(), story: secondaryDemo },
 };
 
