@@ -66,6 +66,8 @@ export function createLoop(parts: LoopParts): Loop {
     unverified: () => toVerify,
     round: async (dirty, { write, allObjects }) => {
       const start = performance.now();
+      // Who asks for everything anew has not asked for what was begun before that.
+      if (allObjects) parts.ahead?.doubt(dirty);
       const settings = parts.isDraining?.() ? drained(parts.settings) : parts.settings;
       // Both to their end: a reading of the host that goes on behind a failed round would end in the middle of the next.
       const [readObjects, readHost] = await Promise.allSettled([

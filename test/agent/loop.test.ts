@@ -88,6 +88,11 @@ describe("a round", () => {
     await working.round(none, writing);
     expect([...begun].sort()).toEqual(["iptables", "network", "nft"]);
     for (const domain of begun) expect(working.unverified()).toContain(domain);
+    // Nor where everything is asked for anew: it was begun before that.
+    await working.round(new Set(begun), { ...writing, write: false, allObjects: false });
+    expect([...begun].sort()).toEqual(["iptables", "network", "nft"]);
+    await working.round(new Set(["network", "nft"]), { ...writing, write: false, allObjects: true });
+    expect([...begun]).toEqual(["iptables"]);
   });
 
   it("announces what is held anew when the objects could not be read for a while, and goes on stopping what leaves (BL-35)", async () => {
