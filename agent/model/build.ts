@@ -7,7 +7,7 @@ import { holdFor } from "./held.ts";
 import type { Address } from "./ip.ts";
 import { layoutOf, type Traces } from "./marks.ts";
 import { enteredMarks, programmedMarks } from "./marks-found.ts";
-import { lastOf } from "./memo.ts";
+import { keepEqual, lastOf } from "./memo.ts";
 import { neighbourProblems } from "./neighbours.ts";
 import { northboundProblems } from "./northbound-problems.ts";
 import type { EgressIP, Namespace, Node, Pod, Problem, Unconfirmed } from "./objects.ts";
@@ -16,7 +16,7 @@ import { rivalProblems } from "./rivals.ts";
 import { inOrder, selectFor } from "./selection.ts";
 import type { Settings } from "./settings.ts";
 import { entriesOf, type Shards } from "./shards.ts";
-import type { Snapshot } from "./snapshot.ts";
+import type { Held, Snapshot } from "./snapshot.ts";
 import { createKept } from "./unresolved.ts";
 
 /** All objects of a moment. A map is another object when, and only when, something in it changed. */
@@ -42,9 +42,10 @@ export function createBuild(): Build {
   );
   const selectOf = lastOf(selectFor);
   const marksOf = lastOf(programmedMarks);
-  const enteredOf = keepEqual(lastOf(enteredMarks));
+  const enteredOf = keepEqual(lastOf(enteredMarks), sameTraces);
   const layoutFor = lastOf(layoutOf);
   const holdOf = lastOf(holdFor);
+  const heldOf = keepEqual((held: Snapshot["held"]) => held, sameHeld);
   const keptOf = createKept();
   const holdFreshOf = lastOf(holdFor);
   const exemptOf = lastOf(exemptFor);
@@ -70,10 +71,13 @@ export function createBuild(): Build {
     const known = holdOf(settings, layout, egressIPs, nodes, network, sysctls, record, programmed);
     // What the entries of all pods say is asked only when a mark has to be given: it changes with each pod.
     const entered = known.fresh ? enteredOf(host.sets, index.claims) : NOTHING_ENTERED;
-    const { held, unready, problems } =
+    const result =
       entered.size === 0
         ? known
         : holdFreshOf(settings, layout, egressIPs, nodes, network, sysctls, record, programmed, entered);
+    const { unready, problems } = result;
+    // The host's links and routes change far more often than what is held, and with that all entries and rules are made again.
+    const held = heldOf(result.held);
     const notHeld = notHeldOf(egressIPs, held, objects.nodes);
     return Object.freeze({
       settings,
@@ -109,21 +113,18 @@ export function createBuild(): Build {
 
 const NOTHING_ENTERED: Traces["entries"] = new Map();
 
-/** The value of the last call when this one is equal: the sets change with each pod, the marks in them hardly ever. */
-function keepEqual<A extends readonly unknown[]>(
-  make: (...args: A) => Traces["entries"],
-): (...args: A) => Traces["entries"] {
-  let last: Traces["entries"] = new Map();
-  return (...args) => {
-    const now = make(...args);
-    const equal = [...now].every(([mark, names]) => sameNames(last.get(mark), names));
-    if (now.size !== last.size || !equal) last = now;
-    return last;
-  };
+function sameTraces(before: Traces["entries"], now: Traces["entries"]): boolean {
+  return before.size === now.size && [...now].every(([mark, names]) => sameNames(before.get(mark), names));
 }
 
 function sameNames(before: ReadonlySet<string> | undefined, now: ReadonlySet<string>): boolean {
   return before?.size === now.size && [...now].every((name) => before.has(name));
+}
+
+function sameHeld(before: Snapshot["held"], now: Snapshot["held"]): boolean {
+  const same = (a: Held | undefined, b: Held) =>
+    a !== undefined && (Object.keys(b) as (keyof Held)[]).every((key) => a[key] === b[key]);
+  return before.length === now.length && now.every((entry, at) => same(before[at], entry));
 }
 
 function unknownNode(name: string): Problem {

@@ -10,6 +10,19 @@ export function lastOf<A extends readonly unknown[], R>(make: (...args: A) => R)
   };
 }
 
+/** The result of the last call when that of this one is equal: what is made from it is then not made again. */
+export function keepEqual<A extends readonly unknown[], R>(
+  make: (...args: A) => R,
+  equal: (before: R, now: R) => boolean,
+): (...args: A) => R {
+  let last: { readonly result: R } | undefined;
+  return (...args) => {
+    const result = make(...args);
+    if (last === undefined || !equal(last.result, result)) last = { result };
+    return last.result;
+  };
+}
+
 /** Remembers one result per object for as long as the object lives. */
 export function perObject<K extends object, R>(make: (key: K) => R): (key: K) => R {
   const results = new WeakMap<K, R>();

@@ -140,11 +140,14 @@ export function adoptShards<V>(before: Shards<V>, after: Shards<V>): Shards<V> {
   });
 }
 
-/** Whether the map has exactly these entries. */
-export function holds<V>(map: Shards<V>, entries: ReadonlyMap<string, V>): boolean {
-  if (sizeOf(map) !== entries.size) return false;
-  for (const [key, value] of entries) if (getFrom(map, key) !== value) return false;
-  return true;
+/** Whether the map has exactly these entries, each named once. */
+export function holds<V>(map: Shards<V>, entries: Iterable<readonly [string, V]>): boolean {
+  let count = 0;
+  for (const [key, value] of entries) {
+    if (getFrom(map, key) !== value) return false;
+    count++;
+  }
+  return count === sizeOf(map);
 }
 
 export function sizeOf(map: Shards<unknown>): number {

@@ -8,6 +8,7 @@ import { exemptSet, isOurSet, servedSet } from "../model/owner.ts";
 import { adoptShards, emptyShards, entriesOf, getFrom } from "../model/shards.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
+import { restoreSets } from "./restore.ts";
 import { nothingMarks, type ServedDiff, servedDiff, translatedIn } from "./served-diff.ts";
 import { predictSets, type SetChange, setLine } from "./set-lines.ts";
 import type { Tools } from "./tools.ts";
@@ -29,7 +30,7 @@ export function sets(tools: Pick<Tools, "ipset">): Backend<SetChange> {
     print: (changes) => changes.map(setLine),
     predict: predictSets,
     settle: adoptServed,
-    apply: (_changes, lines) => tools.ipset.restore(`${lines.join("\n")}\n`),
+    apply: (changes, lines) => restoreSets(tools, changes, lines),
   };
 }
 

@@ -5,6 +5,7 @@ import type { HostFacts } from "../model/facts.ts";
 import { servedSet } from "../model/owner.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
+import { restoreSets } from "./restore.ts";
 import { servedDiff, translatedIn } from "./served-diff.ts";
 import { predictSets, type SetChange, setLine } from "./set-lines.ts";
 import { adoptServed, membersOf } from "./sets.ts";
@@ -32,7 +33,7 @@ export function steering(tools: Pick<Tools, "ipset">): Backend<SetChange> {
     print: (changes) => changes.map(setLine),
     predict: predictSets,
     settle: adoptServed,
-    apply: (_changes, lines) => tools.ipset.restore(`${lines.join("\n")}\n`),
+    apply: (changes, lines) => restoreSets(tools, changes, lines),
   };
 }
 

@@ -3,7 +3,7 @@
 import type { Claims } from "../../model/address-index.ts";
 import { type Address, familyOf } from "../../model/ip.ts";
 import { markEntry } from "../../model/marks.ts";
-import { lastOf } from "../../model/memo.ts";
+import { keepEqual, lastOf } from "../../model/memo.ts";
 import { exemptSet, servedSet } from "../../model/owner.ts";
 import type { SelectedPod } from "../../model/selection.ts";
 import type { Settings } from "../../model/settings.ts";
@@ -48,21 +48,23 @@ export function exemptSetsOf(exempt: Snapshot["exempt"]): Omit<PlannedSets, "ser
 
 export type ServedEntries = PlannedSets["served"];
 
-/** What the sets say for each selected address; made again as a whole only when the egress IPs change. */
+/** What the sets say for each selected address; made again as a whole only when the marks of egress IPs change. */
 export function servedEntries(): (
   settings: Settings,
   held: readonly Held[],
   claims: Shards<Claims>,
   mask: number,
 ) => ServedEntries {
-  const perShardFor = lastOf((settings: Settings, held: readonly Held[], mask: number) =>
-    shardwise(entriesFor(settings, held, mask)),
+  // A link that goes down changes what is held, and no entry.
+  const extensionsFor = keepEqual(lastOf(extensionsOf), sameExtensions);
+  const perShardFor = lastOf((settings: Settings, extensions: Extensions) =>
+    shardwise(entriesFor(settings, extensions)),
   );
   const joined = lastOf((entries: readonly Entries[]) => ({
     4: fromShards(entries.map((entry) => entry[4])),
     6: fromShards(entries.map((entry) => entry[6])),
   }));
-  return (settings, held, claims, mask) => joined(perShardFor(settings, held, mask)(claims));
+  return (settings, held, claims, mask) => joined(perShardFor(settings, extensionsFor(held, mask))(claims));
 }
 
 /** With the entries that stay although no pod claims them: with their mark if it is still one of ours, else waiting. */
@@ -91,17 +93,31 @@ interface Entries {
   readonly 6: Shard<string>;
 }
 
-function entriesFor(
-  settings: Settings,
-  held: readonly Held[],
-  mask: number,
-): (shard: Shard<Claims>) => Entries {
+/** Name of an EgressIP to the extension of its pods' entries. */
+interface Extensions {
+  readonly 4: ReadonlyMap<string, string>;
+  readonly 6: ReadonlyMap<string, string>;
+}
+
+function extensionsOf(held: readonly Held[], mask: number): Extensions {
   const extensions = { 4: new Map<string, string>(), 6: new Map<string, string>() };
   for (const { family, egressIP, mark } of held) {
     if (!extensions[family].has(egressIP.name)) {
       extensions[family].set(egressIP.name, markEntry(mark, mask));
     }
   }
+  return extensions;
+}
+
+function sameExtensions(before: Extensions, now: Extensions): boolean {
+  return ([4, 6] as const).every(
+    (family) =>
+      before[family].size === now[family].size &&
+      [...now[family]].every(([name, extension]) => before[family].get(name) === extension),
+  );
+}
+
+function entriesFor(settings: Settings, extensions: Extensions): (shard: Shard<Claims>) => Entries {
   // Without a mark the entry still tells the guard that this pod is selected: it waits instead of leaking.
   const unready = settings.whenUnready === "drop" ? "" : undefined;
   return (shard) => {

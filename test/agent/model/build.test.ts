@@ -72,6 +72,28 @@ describe("build", () => {
     expect(third.served).not.toBe(first.served);
   });
 
+  it("keeps what is held, and every entry, when the host changes in nothing that they are made from", () => {
+    const build = createBuild();
+    const mode = createMode("local");
+    const all = objects(web, shop, node1, pod("shop/a", ["10.244.1.3"]));
+    const first = build(settings, all, bareHost);
+    const entries = mode.plan(first).sets.served[4];
+    const withLinks = (links: HostFacts["network"]["links"]) =>
+      build(settings, all, { ...bareHost, network: { ...bareHost.network, links } });
+    const [link] = bareHost.network.links;
+    const pods = withLinks([
+      ...bareHost.network.links,
+      { ...link, name: "veth77", index: 77 } as typeof link & object,
+    ]);
+    expect(pods.held).toBe(first.held);
+    expect(pods.notHeld).toBe(first.notHeld);
+    expect(mode.plan(pods).sets.served[4]).toBe(entries);
+    // A link that is down is something else to hold an egress IP on, and no other mark.
+    const down = withLinks(bareHost.network.links.map((one) => ({ ...one, running: false })));
+    expect(down.held.map(({ linkUp }) => linkUp)).toEqual([false]);
+    expect(mode.plan(down).sets.served[4]).toBe(entries);
+  });
+
   it("comes to the same as a build that starts now, whatever it has built before", () => {
     const build = createBuild();
     const pods = Array.from({ length: 30 }, (_, n) => pod(`shop/p${n}`, [`10.244.1.${n + 3}`]));

@@ -1,6 +1,6 @@
 // Remembering by identity: made again when, and only when, an input is another object.
 import { describe, expect, it } from "vitest";
-import { lastOf, perObject } from "../../../agent/model/memo.ts";
+import { keepEqual, lastOf, perObject } from "../../../agent/model/memo.ts";
 
 describe("lastOf", () => {
   it("makes again when any argument is another object, even an equal one", () => {
@@ -50,5 +50,19 @@ describe("perObject", () => {
     const make = perObject((_key: object) => ++made);
     const [a, b] = [{}, {}];
     expect([make(a), make(b), make(a), make(b), make({})]).toEqual([1, 2, 1, 2, 3]);
+  });
+});
+
+describe("keepEqual", () => {
+  it("gives the object of before while the new one is equal, and compares with what it gave", () => {
+    const make = keepEqual(
+      (value: number) => ({ value }),
+      (before, now) => Math.abs(before.value - now.value) < 2,
+    );
+    const first = make(1);
+    expect(make(2)).toBe(first);
+    // Not with the one in between, or it would drift away unnoticed.
+    expect(make(3)).toEqual({ value: 3 });
+    expect(make(1)).not.toBe(first);
   });
 });
