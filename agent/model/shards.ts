@@ -120,11 +120,14 @@ export function compareShards<V>(
     const old = before.shards[i] as Shard<V>;
     const now = after.shards[i] as Shard<V>;
     if (old === now) continue;
-    for (const [key, value] of now) {
+    now.forEach((value, key) => {
       const was = old.get(key);
       if (was !== value) on(key, was, value);
-    }
-    for (const [key, value] of old) if (!now.has(key)) on(key, value, undefined);
+    });
+    if (old.size > 0)
+      old.forEach((value, key) => {
+        if (!now.has(key)) on(key, value, undefined);
+      });
   }
 }
 

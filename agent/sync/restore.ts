@@ -23,5 +23,5 @@ export async function restoreSets(
 }
 
 function textOf(lines: readonly string[]): string {
-  return lines.map((line) => `${line}\n`).join("");
+  return lines.length === 0 ? "" : `${lines.join("\n")}\n`;
 }
