@@ -88,7 +88,7 @@ describe.skipIf(missing !== undefined)(`commands${missing === undefined ? "" : `
     const { stdout, exitCode } = await agent(["uninstall"]);
     expect(exitCode).toBe(0);
     expect(stdout).toContain("delete Logical_Router_Policy ovn_cluster_router: priority=100");
-    expect(await server.nbctl("lr-policy-list", "ovn_cluster_router")).not.toMatch(/^ +(99|100|102) /m);
+    expect(await server.nbctl("lr-policy-list", "ovn_cluster_router")).not.toMatch(/^ +(98|99|100|102) /m);
     expect(await kernelRules()).toBe("");
   });
 });

@@ -42,7 +42,7 @@ const ofNetwork = (network: string) => [
 /** What the reference has as well: all but the guard of arrivals and its sets. */
 function theirs<R extends { readonly columns: Readonly<Record<string, unknown>> }>(rows: readonly R[]): R[] {
   return rows.filter(
-    (row) => !/EIP-Drop-Unclaimed-Arrivals|egressip-arriving-pods/.test(JSON.stringify(row)),
+    (row) => !/EIP-(?:Drop-Unclaimed|Pass-Claimed)-Arrivals|egressip-arriving-pods/.test(JSON.stringify(row)),
   );
 }
 

@@ -235,7 +235,7 @@ describe("several cluster networks", () => {
     const rows = await rowsOfOwner(server, "egressip-agent");
     const matches = rows
       .map(({ columns }) => String(columns["match"]))
-      .filter((match) => !/[$(]|mark/.test(match));
+      .filter((match) => !/[$(]|mark|inport/.test(match));
     const v4 = networks.slice(0, 2);
     const v6 = networks.slice(2);
     const pairs = (family: 4 | 6, from: readonly string[], to: readonly string[]) =>

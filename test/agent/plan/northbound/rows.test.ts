@@ -152,8 +152,8 @@ describe("what all nodes of a zone share", () => {
   it("is there with the families of the cluster's pods alone", () => {
     const four = shared(labNodes(), { clusterNetworks: [cidr("10.244.0.0/16")] });
     expect(JSON.stringify(four)).not.toMatch(/ip6|"v6"|fd00/);
-    expect(four).toHaveLength(3 + 3 + 1 + 1 + 2 + 1);
-    expect(shared()).toHaveLength(2 * (3 + 3 + 1 + 1 + 2) + 1);
+    expect(four).toHaveLength(3 + 3 + 1 + 2 + 2 + 1);
+    expect(shared()).toHaveLength(2 * (3 + 3 + 1 + 2 + 2) + 1);
   });
 
   it("is a mark of replies on each of the zone's switches that is there", () => {
