@@ -5,6 +5,7 @@ import { parseCounters } from "../../lib/nftables/pure.ts";
 import type { Iptables } from "../../lib/node-iptables/index.ts";
 import type { RuleCounter } from "../../lib/node-iptables/pure.ts";
 import { GUARD_CHAIN, isSnatChain, LEAK_TABLE } from "../model/owner.ts";
+import { ARRIVED_COUNTER, LEAK_COUNTER } from "../plan/parts/leak-guard.ts";
 
 export interface Counters {
   /** Packets dropped by each guard since its rules were made. */
@@ -15,6 +16,8 @@ export interface Counters {
     readonly unready: number;
     /** Marked packets that no rule translated. */
     readonly untranslated: number;
+    /** Of other nodes' pods, led here while this node gives them no egress IP. */
+    readonly unclaimed: number;
   };
   /** Egress IP to connections it was given to since its rule was made. */
   readonly connections: Readonly<Record<string, number>>;
@@ -37,6 +40,9 @@ export async function readCounters(
     nft.listTable("inet", LEAK_TABLE),
   ]);
   const rules = [...four, ...six];
+  const behindNat = parseCounters(leak ?? "");
+  const guarded = (by: string) =>
+    behindNat.reduce((sum, { name, packets }) => (name === by ? sum + packets : sum), 0);
   return {
     dropped: {
       otherLink: packetsOf(
@@ -47,7 +53,8 @@ export async function readCounters(
         rules,
         ({ chain, rule }) => chain === GUARD_CHAIN && /--match-set .*-j DROP$/.test(rule),
       ),
-      untranslated: parseCounters(leak ?? "").reduce((sum, { packets }) => sum + packets, 0),
+      untranslated: guarded(LEAK_COUNTER),
+      unclaimed: guarded(ARRIVED_COUNTER),
     },
     connections: Object.fromEntries(
       rules.flatMap(({ chain, rule, packets }) => {

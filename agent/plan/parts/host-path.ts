@@ -1,10 +1,13 @@
 // The host path: pods reach the kernel through the management port and leave with their egress IP. Pure.
 // One set lookup and one mark rule whatever the number of pods; the README begins with the picture.
 
+import type { Cidr } from "../../model/ip.ts";
 import { lastOf } from "../../model/memo.ts";
+import { ownPodNetworks } from "../../model/pod-networks.ts";
 import { isEmpty } from "../../model/shards.ts";
 import type { Held, Snapshot } from "../../model/snapshot.ts";
 import { forwardingPath } from "../../model/sysctls.ts";
+import { isAlone } from "../../model/zone.ts";
 import { nothing, type Plan } from "../plan.ts";
 import { adoptFor } from "./adopt.ts";
 import { annotationOf } from "./annotation.ts";
@@ -43,6 +46,7 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
     },
   );
   const leakGuardOf = lastOf(leakGuard);
+  const ownPodsOf = lastOf(ownPodNetworks);
   const routes = lastOf(routesOf);
   const rules = lastOf(rulesOf);
   const marks = lastOf((held: readonly Held[], mask: number) =>
@@ -79,14 +83,21 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
     };
     const idle = held.length === 0 && isEmpty(served[4]) && isEmpty(served[6]);
     // What OVN's flows still lead here a moment after its rows do not is a selected pod's all the same.
-    const guarded = snapshot.host.northbound.state === "off" ? "" : leakGuardOf(settings, held);
-    if (idle) return { ...NOTHING_HERE, ...always, leakGuard: guarded };
+    const { state, topology } = snapshot.host.northbound;
+    const isShared = state !== "off" && !isAlone(settings.node, snapshot.nodes, topology);
+    const guard = () =>
+      leakGuardOf(
+        settings,
+        held,
+        isShared ? ownPodsOf(settings.node, snapshot.nodes, topology) : NO_NETWORKS,
+      );
+    if (idle) return { ...NOTHING_HERE, ...always, leakGuard: state === "off" ? "" : guard() };
     return {
       sysctls: sysctls(settings, held),
       sets: setsOf(snapshot.exempt, served),
       routes: routes(settings.managementPort, held, snapshot.host.network),
       rules: rules(layout, held, snapshot.host.network),
-      leakGuard: leakGuardOf(settings, held),
+      leakGuard: guard(),
       iptables: iptablesOf(settings, held, layout),
       marks: marks(held, layout.mask),
       cutUnmarked: settings.existingConnections === "cut",
@@ -96,6 +107,8 @@ export function createHostPath(through: (held: Held) => boolean): (snapshot: Sna
 }
 
 const { northbound: _, ...NOTHING_HERE } = nothing;
+
+const NO_NETWORKS: readonly Cidr[] = Object.freeze([]);
 
 /**
  * Replies come in by a link that is not main's way to the sender. `src_valid_mark` lets the reverse path look-up use the

@@ -3,10 +3,11 @@
 import type { Claims } from "../../model/address-index.ts";
 import type { Address } from "../../model/ip.ts";
 import { lastOf } from "../../model/memo.ts";
-import { cidrsOf, type FoundRow, NORTHBOUND_OFF, type Topology } from "../../model/northbound.ts";
+import { type FoundRow, NORTHBOUND_OFF, type Topology } from "../../model/northbound.ts";
 import { NAME_KEY, podRowName } from "../../model/northbound-ids.ts";
 import type { EgressIP, Namespace, Node, Pod } from "../../model/objects.ts";
 import { createPodAddresses, type PodAddresses } from "../../model/pod-addresses.ts";
+import { ownPodNetworks } from "../../model/pod-networks.ts";
 import { matches } from "../../model/select.ts";
 import type { SelectedPod } from "../../model/selection.ts";
 import type { Settings } from "../../model/settings.ts";
@@ -148,8 +149,6 @@ function zonePart(
     node,
     owner,
     nodes: new Map(inZone.map(({ name, podSubnets }) => [name, podSubnets])),
-    podNetworks: isAlone(node, nodes, topology)
-      ? undefined
-      : [...(own?.podSubnets ?? []), ...cidrsOf(topology.podNetworks)],
+    podNetworks: isAlone(node, nodes, topology) ? undefined : ownPodNetworks(node, nodes, topology),
   };
 }

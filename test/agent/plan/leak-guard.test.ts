@@ -30,17 +30,45 @@ const table = (...accepts: readonly string[]) =>
 
 describe("leakGuard", () => {
   it("is the same table whatever nft has to say of it", () => {
-    expect(leakGuard(settings, [])).toBe(table());
+    expect(leakGuard(settings, [], [])).toBe(table());
   });
   it("names single addresses and doubled networks as nft does, and no network of everything", () => {
     const exemptNetworks = ["192.0.2.9/32", "10.96.0.0/16", "2001:db8::9/128", "0.0.0.0/0"].map(cidr);
-    const lines = leakGuard({ ...settings, exemptNetworks }, []).split("\n");
+    const lines = leakGuard({ ...settings, exemptNetworks }, [], []).split("\n");
     expect(lines.filter((line) => line.includes("daddr"))).toEqual([
       "ip daddr 10.96.0.0/16 accept",
       "ip6 daddr fd00:10:96::/112 accept",
       "ip daddr 192.0.2.9 accept",
       "ip6 daddr 2001:db8::9 accept",
     ]);
+  });
+  it("where others lead pods here too, holds those that still have their address behind NAT: five rules, and one more of a network", () => {
+    const ownPods = ["10.244.1.0/24", "fd00:10:244:1::/64", "10.244.1.0/24"].map(cidr);
+    const lines = leakGuard(settings, [], ownPods).split("\n");
+    expect(lines.slice(2, 5)).toEqual([
+      "type filter hook postrouting priority 300; policy accept;",
+      'iifname "ovn-k8s-mp0" jump arrived',
+      "meta mark & 0x7ff00000 == 0x00000000 meta mark != 0x000003f1 accept",
+    ]);
+    expect(lines.slice(lines.indexOf("chain arrived {"))).toEqual([
+      "chain arrived {",
+      'oifname "ovn-k8s-mp0" return',
+      "ip saddr 10.244.1.0/24 return",
+      "ip6 saddr fd00:10:244:1::/64 return",
+      "ct direction reply return",
+      "ip daddr 10.96.0.0/16 return",
+      "ip6 daddr fd00:10:96::/112 return",
+      "ip daddr 100.64.0.0/16 return",
+      'ip saddr 10.244.0.0/16 counter drop comment "egressip-arrived"',
+      'ip6 saddr fd00:10:244::/48 counter drop comment "egressip-arrived"',
+      "}",
+      "}",
+      "",
+    ]);
+    const others = lines
+      .slice(0, lines.indexOf("chain arrived {"))
+      .filter((line) => !line.includes("arrived"));
+    expect([...others, "}", ""]).toEqual(table().split("\n"));
   });
 });
 

@@ -4,10 +4,11 @@
 // address. Behind NAT the last look: rows follow one another, but what Open vSwitch remembers of a packet's way does so in pieces,
 // one before and one behind conntrack, and a packet may meet the old one and then the new one (README, "The order of work").
 import { type Cidr, type Family, formatPrefix } from "../../../model/ip.ts";
-import { cidrsOf, gatewayRouter, outsideSwitch, type Row, type Topology } from "../../../model/northbound.ts";
+import { gatewayRouter, outsideSwitch, type Row, type Topology } from "../../../model/northbound.ts";
 import { ARRIVING_PODS, addressSet, podSet, policyIds } from "../../../model/northbound-ids.ts";
 import type { Node } from "../../../model/objects.ts";
 import { LED_MARK } from "../../../model/owner.ts";
+import { ownPodNetworks } from "../../../model/pod-networks.ts";
 import type { Settings } from "../../../model/settings.ts";
 import { isAlone } from "../../../model/zone.ts";
 
@@ -39,8 +40,7 @@ export function gatewayGuard(
   topology: Topology,
 ): readonly Row[] {
   const ofFamily = ({ family: of }: Cidr) => of === family;
-  const known = [...(nodes.get(node)?.podSubnets ?? []), ...cidrsOf(topology.podNetworks)];
-  const own = [...new Set(known.filter(ofFamily).map(formatPrefix))];
+  const own = [...new Set(ownPodNetworks(node, nodes, topology).filter(ofFamily).map(formatPrefix))];
   if (own.length === 0) return [];
   const ids = { owner, node };
   const router = gatewayRouter(node);
