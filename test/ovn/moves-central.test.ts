@@ -1,5 +1,5 @@
-// While an egress IP moves between three nodes of one northbound database: connections that begin in that moment leave with it, or
-// not at all, and one node at a time answers for it. New connections from a pod of each node, in both families and protocols, a
+// While egress IPs move between three nodes of one northbound database: connections that begin in that moment leave with one, or
+// not at all, and one node at a time answers for each. New connections from a pod of each node, in both families and protocols, a
 // thousand a second of them all; each frame that was seen outside, answered or not.
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -18,11 +18,13 @@ import { OvnStage } from "../support/ovn-stage.ts";
 import { until } from "../support/until.ts";
 
 const prod = { 4: "172.18.0.50", 6: "fd00:172:18::50" };
+const other = { 4: "172.18.0.51", 6: "fd00:172:18::51" };
 const given = (node: OvnNode) => ({ addresses: [prod[4], prod[6]], app: "web", node });
 const pods = ["a1", "b1", "c1"] as const;
 const nodes = ["node1", "node2", "node3"] as const satisfies readonly OvnNode[];
 const nodeAt = (move: number): OvnNode => nodes[move % nodes.length] ?? "node1";
 const MOVES = 20;
+const EXCHANGES = 10;
 /** Of each stream, of which there are twelve. */
 const RATE = 85;
 /** A busy machine has the neighbours find out by then where an IPv6 address is that OVN has not announced. */
@@ -105,6 +107,32 @@ describe.skipIf(reason !== undefined)(named("moves with one database for all nod
     const claimed = await claims.stop();
     expect(await traffic.stop()).toEqual(only);
     for (const family of families) expect(claimed[family].map(({ mac }) => mac)).toEqual(macs);
+  });
+
+  it(`nor where two nodes exchange the addresses of one EgressIP, ${EXCHANGES} times`, async () => {
+    const pairs = [prod, other];
+    const both = (at: number) => ({
+      prod: {
+        addresses: pairs.flatMap((pair) => families.map((family) => pair[family])),
+        app: "web",
+        node: pairs.flatMap((_, of) => families.map(() => nodeAt((at + of) % 2))),
+      },
+    });
+    await stage.assign(both(0));
+    await traffic.answered();
+    const watches = await Promise.all(pairs.map((pair) => watchClaims(stage.lab, pair, "ext")));
+    for (let exchange = 1; exchange <= EXCHANGES; exchange++) {
+      await stage.assign(both(exchange));
+      await traffic.answered();
+    }
+    const claimed = await Promise.all(watches.map((watch) => watch.stop()));
+    const seen = [...only, other[4], other[6]].sort(byCodeUnit);
+    expect(await traffic.stop()).toEqual(seen);
+    for (const [of, claims] of claimed.entries())
+      for (const family of families)
+        expect(claims[family].map(({ mac }) => mac)).toEqual(
+          Array.from({ length: EXCHANGES + 1 }, (_, exchange) => plan(nodeAt((exchange + of) % 2)).bridgeMac),
+        );
   });
 
   it("nor while the agent of the node that had it is stopped for a while", async () => {

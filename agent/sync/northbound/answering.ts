@@ -7,15 +7,14 @@ import type { RowChange } from "./changes.ts";
 /** How many rows of a router give an egress IP, by `ROUTER ADDRESS`. */
 export type Giving = ReadonlyMap<string, number>;
 
-/**
- * Those that this router does not give yet. Rows that are changed to one do not count: where two nodes exchange theirs, each would
- * wait for the other.
- */
+/** Those that this router does not give yet: by rows that are new, or that gave another one. */
 export function begins(changes: readonly RowChange[], router: string, giving: Giving): readonly Address[] {
-  const inserted = changes.flatMap((change) =>
-    change.op === "insert" && change.row.table === "NAT" ? [String(change.row.columns["external_ip"])] : [],
+  const given = changes.flatMap((change) =>
+    (change.op === "insert" || change.op === "update") && change.row.table === "NAT"
+      ? [String(change.row.columns["external_ip"])]
+      : [],
   );
-  return [...new Set(inserted)].filter((address) => !giving.has(`${router} ${address}`));
+  return [...new Set(given)].filter((address) => !giving.has(`${router} ${address}`));
 }
 
 /** Whether there is one that this router does not give any more afterwards. */

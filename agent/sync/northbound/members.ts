@@ -94,6 +94,18 @@ export function compareArriving(): (
   };
 }
 
+/** What keeps these of other nodes' pods out, of those that may arrive now. */
+export function noMoreArriving(
+  wanted: PlannedNorthbound,
+  found: NorthboundFacts,
+  addresses: readonly Address[],
+): readonly RowChange[] {
+  return ([4, 6] as const).flatMap((family) => {
+    const remove = addresses.filter((address) => getFrom(found.arriving[family], address) !== undefined);
+    return changeOf(ARRIVING_PODS, wanted, found, [], family, [], remove);
+  });
+}
+
 /** In a set that all nodes write to, a node takes away what is in its own pods' networks; also what is of the wrong family. */
 function compareShard(
   family: Family,
