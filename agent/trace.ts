@@ -9,7 +9,7 @@ import { compareAddresses, contains } from "./model/ip.ts";
 import { perObject } from "./model/memo.ts";
 import { exemptSet, servedSet } from "./model/owner.ts";
 import { entriesOf, getFrom, type Shards } from "./model/shards.ts";
-import { sourcesOf } from "./plan/parts/leak-guard.ts";
+import { isLeak, isUnclaimed } from "./trace-guard.ts";
 import { bitsOf, hasBits, holds, type ParsedRule, parseRule, within } from "./trace-rule.ts";
 
 /** First packet of a connection that a pod opens. */
@@ -101,6 +101,10 @@ function verdictOf(state: State): Verdict {
   if (refused !== undefined) return drop(refused);
   if (!(passes("mangle", "FORWARD") && passes("filter", "FORWARD"))) return dropped("FORWARD");
   if (!(passes("mangle", "POSTROUTING") && passes("nat", "POSTROUTING"))) return dropped("POSTROUTING");
+  if (isUnclaimed(state))
+    return drop(
+      "dropped by the leak guard: another node led it here, and nothing here gives it an egress IP",
+    );
   if (isLeak(state)) return drop("dropped by the leak guard: marked, and its source is no egress IP");
   const { link, source, destination } = state;
   return { leaves: true, link, source, destination };
@@ -307,19 +311,4 @@ function ownSource({ facts, family, link, nextHop, source }: State): string {
     .sort((a, b) => compareAddresses(a.address, b.address));
   const near = candidates.find(({ address, length }) => within(`${address}/${length}`, nextHop));
   return (near ?? candidates[0])?.address ?? source;
-}
-
-const UNMARKED = /^meta mark & (0x[0-9a-f]+) == 0x0+ /m;
-const TO_PODS = /^oifname "([^"]+)" accept$/m;
-
-/** The conditions of plan/parts/leak-guard.ts, read from the table itself. */
-function isLeak({ facts, family, mark, link, source }: State): boolean {
-  const mask = UNMARKED.exec(facts.nft)?.[1];
-  if (mask === undefined || (mark & Number(mask)) === 0 || link === TO_PODS.exec(facts.nft)?.[1])
-    return false;
-  const field = family === 4 ? "ip" : "ip6";
-  return !facts.nft
-    .split("\n")
-    .map(sourcesOf)
-    .some((letOut) => letOut?.field === field && letOut.addresses.includes(source));
 }

@@ -2,8 +2,10 @@
 // That it agrees with the kernel is shown by scenarios.test.ts and kernel/scenarios.test.ts with the same packets.
 import { describe, expect, test } from "vitest";
 import { parseFacts } from "../../agent/inputs/facts-text.ts";
+import { leakGuard } from "../../agent/plan/parts/leak-guard.ts";
 import { type Packet, trace } from "../../agent/trace.ts";
 import { parseRule } from "../../agent/trace-rule.ts";
+import { cidr, settings } from "./make.ts";
 
 const hop = (link: string, gateway = "") => [{ gateway, link, onlink: false, weight: 1 }];
 const address = (link: string, family: 4 | 6, text: string, length: number, flags: string[] = []) => ({
@@ -297,6 +299,33 @@ describe("our rules", () => {
     expect(trace(facts, { ...packet, source: "10.244.1.9" }).steps[0]).toBe(
       "egressip4: 10.244.1.9 is not in it: no EgressIP speaks for it here",
     );
+  });
+});
+
+describe("another node's pod that is led here", () => {
+  const nft = leakGuard({ ...settings, managementPort: "mp0" }, [], [cidr("10.244.1.0/24")]);
+  const there = { source: "10.244.2.3", destination: "198.51.100.80", from: "mp0" };
+  const unclaimed =
+    "dropped by the leak guard: another node led it here, and nothing here gives it an egress IP";
+
+  test.each<[string, Partial<Packet>]>([
+    ["this node's own pod", { source: "10.244.1.3" }],
+    ["to a service", { destination: "10.96.0.1" }],
+    ["by another link", { from: "eth0" }],
+    ["to a pod", { destination: "10.244.1.9" }],
+    ["no pod's address", { source: "192.0.2.9" }],
+  ])("%s passes", (_, packet) => {
+    expect(trace(host({ nft }), { ...there, ...packet }).verdict).toMatchObject({ leaves: true });
+  });
+
+  test("is dropped with its own address, and passes with one that somebody has translated it to", () => {
+    expect(trace(host({ nft }), there).verdict).toEqual({ leaves: false, why: unclaimed });
+    const masquerade =
+      "*nat\n:POSTROUTING ACCEPT\n-A POSTROUTING -s 10.244.2.3/32 -o eth0 -j MASQUERADE\nCOMMIT";
+    expect(trace(host({ nft, iptables: masquerade.split("\n") }), there).verdict).toEqual(
+      leaves("eth0", "172.18.0.11"),
+    );
+    expect(trace(host({}), there).verdict).toEqual(leaves("eth0", "10.244.2.3"));
   });
 });
 

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { byCodeUnit } from "../../agent/model/names.ts";
 import type { Capture } from "../lab/capture.ts";
 import type { Sender } from "../lab/sender.ts";
-import { families, serverPort } from "../lab/topology.ts";
+import { type Family, families, serverPort } from "../lab/topology.ts";
 import { patchPortOf } from "../ovn-lab/bridge.ts";
 import { named, noLab, plan, podOf } from "../ovn-lab/expected.ts";
 import type { OvnNode } from "../ovn-lab/topology.ts";
@@ -34,7 +34,7 @@ interface Traffic {
   /** Of datagrams. */
   readonly senders: readonly { readonly sender: Sender }[];
   /** That each gets so many answers more. */
-  answered(count?: number, from?: readonly (typeof pods)[number][]): Promise<unknown>;
+  answered(count?: number, from?: readonly (typeof pods)[number][], of?: readonly Family[]): Promise<unknown>;
   /** Sources of all that was seen outside. */
   stop(): Promise<readonly string[]>;
 }
@@ -50,15 +50,15 @@ async function begin({ lab }: OvnStage): Promise<Traffic> {
     families.map((family) => {
       const far = { address: internet[family], port: internet.port };
       attempts.push(beginConnections(lab.namespace(pod), far, RATE));
-      return { pod, sender: lab.sender(pod, { family, fresh: true, rate: RATE }) };
+      return { pod, family, sender: lab.sender(pod, { family, fresh: true, rate: RATE }) };
     }),
   );
   return {
     senders,
-    answered: (count = 20, from = pods) =>
+    answered: (count = 20, from = pods, of = families) =>
       Promise.all(
         senders
-          .filter(({ pod }) => from.includes(pod))
+          .filter(({ pod, family }) => from.includes(pod) && of.includes(family))
           .map(({ sender }) => sender.answers(count, undefined, ANSWERED_MS)),
       ),
     stop: async () => {
@@ -109,39 +109,14 @@ describe.skipIf(reason !== undefined)(named("moves with one database for all nod
     for (const family of families) expect(claimed[family].map(({ mac }) => mac)).toEqual(macs);
   });
 
-  it(`nor where two nodes exchange the addresses of one EgressIP, ${EXCHANGES} times`, async () => {
-    const pairs = [prod, other];
-    const both = (at: number) => ({
-      prod: {
-        addresses: pairs.flatMap((pair) => families.map((family) => pair[family])),
-        app: "web",
-        node: pairs.flatMap((_, of) => families.map(() => nodeAt((at + of) % 2))),
-      },
-    });
-    await stage.assign(both(0));
-    await traffic.answered();
-    const watches = await Promise.all(pairs.map((pair) => watchClaims(stage.lab, pair, "ext")));
-    for (let exchange = 1; exchange <= EXCHANGES; exchange++) {
-      await stage.assign(both(exchange));
-      await traffic.answered();
-    }
-    const claimed = await Promise.all(watches.map((watch) => watch.stop()));
-    const seen = [...only, other[4], other[6]].sort(byCodeUnit);
-    expect(await traffic.stop()).toEqual(seen);
-    for (const [of, claims] of claimed.entries())
-      for (const family of families)
-        expect(claims[family].map(({ mac }) => mac)).toEqual(
-          Array.from({ length: EXCHANGES + 1 }, (_, exchange) => plan(nodeAt((exchange + of) % 2)).bridgeMac),
-        );
-  });
-
   it("nor while the agent of the node that had it is stopped for a while", async () => {
     await stage.agent("node1").paused(async () => {
       await give("node2");
       // Its own pod is led by its own policy, and leaves with the egress IP as before.
       await until(async () => (await leadsTo(stage, "node2")) === 4, "it is given elsewhere", 20_000);
       await stage.lab.syncHv();
-      await traffic.answered(20, ["b1", "c1"]);
+      // Of IPv6 the server asks whom it knows, and he goes on answering for as long as his agent is stopped.
+      await traffic.answered(20, ["b1", "c1"], [4]);
     });
     await stage.settled();
     await traffic.answered();
@@ -207,6 +182,33 @@ describe.skipIf(reason !== undefined)(named("moves with one database for all nod
     await stage.settled();
     await traffic.answered();
     expect(await traffic.stop()).toEqual(only);
+  });
+
+  // Last: what was begun with the other address goes on with it where its port is used once more.
+  it(`nor where two nodes exchange the addresses of one EgressIP, ${EXCHANGES} times`, async () => {
+    const pairs = [prod, other];
+    const both = (at: number) => ({
+      prod: {
+        addresses: pairs.flatMap((pair) => families.map((family) => pair[family])),
+        app: "web",
+        node: pairs.flatMap((_, of) => families.map(() => nodeAt((at + of) % 2))),
+      },
+    });
+    await stage.assign(both(0));
+    await traffic.answered();
+    const watches = await Promise.all(pairs.map((pair) => watchClaims(stage.lab, pair, "ext")));
+    for (let exchange = 1; exchange <= EXCHANGES; exchange++) {
+      await stage.assign(both(exchange));
+      await traffic.answered();
+    }
+    const claimed = await Promise.all(watches.map((watch) => watch.stop()));
+    const seen = [...only, other[4], other[6]].sort(byCodeUnit);
+    expect(await traffic.stop()).toEqual(seen);
+    for (const [of, claims] of claimed.entries())
+      for (const family of families)
+        expect(claims[family].map(({ mac }) => mac)).toEqual(
+          Array.from({ length: EXCHANGES + 1 }, (_, exchange) => plan(nodeAt((exchange + of) % 2)).bridgeMac),
+        );
   });
 });
 

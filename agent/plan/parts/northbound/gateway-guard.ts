@@ -42,6 +42,7 @@ export function gatewayGuard(
   const ofFamily = ({ family: of }: Cidr) => of === family;
   const own = [...new Set(ownPodNetworks(node, nodes, topology).filter(ofFamily).map(formatPrefix))];
   if (own.length === 0) return [];
+  const networks = clusterNetworks.filter(ofFamily).map(formatPrefix);
   const ids = { owner, node };
   const router = gatewayRouter(node);
   const source = `ip${family}.src`;
@@ -64,24 +65,22 @@ export function gatewayGuard(
       nexthops: [],
       options: { pkt_mark: String(LED_MARK) },
     }),
-    ...clusterNetworks
-      .filter(ofFamily)
-      .map(formatPrefix)
-      .map((network) =>
-        policy(DROP, "EIP-Drop-Unclaimed-Arrivals", `${source} == ${network} && ${notOwn}`, {
-          action: "drop",
-          nexthops: [],
-          options: {},
-        }),
-      ),
-    ...lastLook(ids, family, topology),
+    ...networks.map((network) =>
+      policy(DROP, "EIP-Drop-Unclaimed-Arrivals", `${source} == ${network} && ${notOwn}`, {
+        action: "drop",
+        nexthops: [],
+        options: {},
+      }),
+    ),
+    ...lastLook(ids, family, networks, topology),
   ];
 }
 
-/** Marked by this router, and with its own address now. */
+/** Marked by this router, and with its own address now, or still with the pod's: no row was there that gives an egress IP. */
 function lastLook(
   ids: { readonly owner: string; readonly node: string },
   family: Family,
+  networks: readonly string[],
   { outside, switches }: Topology,
 ): readonly Row[] {
   const address = outside.get(ids.node)?.[family];
@@ -95,7 +94,7 @@ function lastLook(
       columns: {
         priority: LAST_LOOK,
         direction: "from-lport",
-        match: `${from} && pkt.mark == ${LED_MARK} && ip${family}.src == ${address}`,
+        match: `${from} && pkt.mark == ${LED_MARK} && ip${family}.src == {${[address, ...networks].join(", ")}}`,
         action: "drop",
       },
       ids: policyIds(ids, LAST_LOOK, `EIP-Drop-Untranslated_${ids.node}`, `ip${family}`),

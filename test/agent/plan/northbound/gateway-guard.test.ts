@@ -56,7 +56,7 @@ describe("the guard of a gateway router", () => {
     expect(planned().rows).toEqual([
       `Logical_Router_Policy GR_node1 99 ${from} && pkt.mark == 0 && (ip4.src == ${arriving} || (ip4.src == ${served} && (ip4.src == 10.244.1.0/24))) allow {"pkt_mark":"1009"}`,
       `Logical_Router_Policy GR_node1 98 ${from} && ip4.src == 10.244.0.0/16 && ip4.src != 10.244.1.0/24 drop {}`,
-      'ACL ext_node1 1000 inport == "etor-GR_node1" && pkt.mark == 1009 && ip4.src == 172.18.0.11 drop {}',
+      'ACL ext_node1 1000 inport == "etor-GR_node1" && pkt.mark == 1009 && ip4.src == {172.18.0.11, 10.244.0.0/16} drop {}',
     ]);
     expect(planned().arriving).toEqual(["10.244.2.3"]);
   });
