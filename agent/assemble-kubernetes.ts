@@ -9,7 +9,16 @@ import type { KubernetesTold } from "./inputs/kubernetes/told.ts";
 import { openKubernetes } from "./inputs/kubernetes.ts";
 import type { ObjectInput } from "./inputs/objects.ts";
 import { decode } from "./model/decode.ts";
+import type { Address } from "./model/ip.ts";
 import type { Raw } from "./model/raw.ts";
+import {
+  annotationChange,
+  annotationPatches,
+  entriesOf,
+  SECONDARY_KEY,
+} from "./telemetry/reports/annotation.ts";
+import { patchFirst } from "./telemetry/reports/patch-first.ts";
+import { statusOf } from "./telemetry/reports/writer.ts";
 
 export type { KubernetesTold };
 
@@ -86,6 +95,44 @@ export async function recordKubernetes(
     await cluster.close();
   }
   return filesOf(recorded);
+}
+
+/**
+ * Takes these out of what the own Node says is on its secondary links. Resolves to those that were there. Rejects with what the client
+ * throws, also where somebody else has written the annotation at the same moment, twice.
+ */
+export async function withdrawSecondary(
+  config: Pick<Config, "source" | "settings">,
+  addresses: readonly Address[],
+): Promise<readonly Address[]> {
+  const { node } = config.settings;
+  const cluster = await openAs(config.source);
+  const leaving = new Set(addresses);
+  try {
+    for (let attempt = 1; ; attempt++) {
+      // A list, since no object is ever asked for by its name (packaging/kubernetes/rbac.yaml).
+      const { items } = (await cluster.request(
+        "GET",
+        `/api/v1/nodes?fieldSelector=metadata.name%3D${node}`,
+      )) as {
+        readonly items: readonly Raw[];
+      };
+      const [own] = items.map((raw) => decode({ ...raw, apiVersion: "v1", kind: "Node" } as Raw).object);
+      const text = own?.kind === "Node" ? own.secondaryEgressIPsText : undefined;
+      const there = entriesOf(text) ?? [];
+      const rest = there.filter((address) => !leaving.has(address));
+      const change = rest.length === there.length ? undefined : annotationChange(text, rest, true);
+      if (change === undefined) return [];
+      try {
+        await patchFirst(cluster.request, `/api/v1/nodes/${node}`, annotationPatches(SECONDARY_KEY, change));
+        return there.filter((address) => leaving.has(address));
+      } catch (error) {
+        if (attempt > 1 || statusOf(error as Error).code !== 422) throw error;
+      }
+    }
+  } finally {
+    await cluster.close();
+  }
 }
 
 function isGivenBy(node: string): (raw: Raw) => boolean {

@@ -124,8 +124,9 @@ function program(): Command {
         throw new ConfigError(`--node (${variableOf("node")}): is required with --output-dir`);
       finish(await recordObjects(config, directory, print));
     });
-  withSettings(root.command("uninstall").description("retire everything that is ours"), (flag) =>
-    HOST_ONLY.has(flag),
+  withSettings(
+    root.command("uninstall").description("retire everything that is ours"),
+    (flag) => HOST_ONLY.has(flag) || flag === "kubeconfig" || flag === "kubernetes-server",
   )
     .option(
       "--hand-back",

@@ -4,12 +4,14 @@ import { openHost } from "../assemble.ts";
 import type { Config } from "../config.ts";
 import { DOMAINS } from "../inputs/host.ts";
 import { forgetLastGood } from "../inputs/kubernetes/last-good.ts";
+import type { IntentRecord } from "../model/facts.ts";
 import { unwritable } from "../model/northbound-problems.ts";
 import { type HandedBack, handBackHost } from "../plan/parts/hand-back.ts";
 import { leaveNorthbound } from "../plan/parts/northbound/leave.ts";
 import { nothing } from "../plan/plan.ts";
 import { carryOut, type Failure, printSteps } from "../sync/round.ts";
 import { isAnswered } from "../telemetry/debug.ts";
+import { withdrawAnnotation } from "./withdraw-annotation.ts";
 
 type Backends = readonly ("nft" | "legacy")[];
 
@@ -45,6 +47,7 @@ export async function removeOurs(
   let failures: readonly Failure[] = [];
   let others: readonly (readonly [node: string, rows: number])[] = [];
   let handedBack: HandedBack | undefined;
+  let record: IntentRecord | undefined;
   for (const iptablesBackend of await backendsInTurn(config, handBack)) {
     const host = await openHost({ ...config, iptablesBackend }, { writes: true, looksAtReference: handBack });
     const facts = await host.input.read(new Set(DOMAINS)).catch((error: unknown) => {
@@ -55,6 +58,7 @@ export async function removeOurs(
       await host.close();
       continue;
     }
+    record ??= facts.record;
     const why = unwritable(facts.northbound, host.northbound.told()?.failure);
     if (why !== undefined) {
       await host.close();
@@ -80,7 +84,10 @@ export async function removeOurs(
   }
   for (const [name, rows] of others)
     print(`northbound: ${rows} rows of node ${name || "(none)"} stay, and what its pods share with them\n`);
-  if (failures.length === 0) await forgetLastGood(config.stateDirectory);
   for (const { backend, error } of failures) print(`! ${backend}: ${error.message}\n`);
-  return failures.length === 0 ? 0 : 1;
+  if (failures.length > 0) return 1;
+  await forgetLastGood(config.stateDirectory);
+  // What is handed back is on its link still.
+  const isSaid = handBack || record === undefined || (await withdrawAnnotation(config, record, print));
+  return isSaid ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 // The agent itself on a node of the lab, with a real API server as its source: a start while that is away, what it finds out when it
 // is back (known-faults BL-39, BL-95), an incident as a folder, and a cluster that does not want the feature.
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
@@ -138,13 +138,6 @@ describe.skipIf(reason !== undefined)(
           `${name}: ${reason}`,
           20_000,
         );
-      const node = { apiVersion: "v1", kind: "Node", metadata: { name: "node1" } };
-      const annotation = async () => {
-        const { annotations } = (await api.objects.get(node)).metadata;
-        return (annotations as Partial<Record<string, string>>)["k8s.ovn.org/secondary-host-egress-ips"];
-      };
-      const lists = (text: string | undefined) =>
-        until(async () => (await annotation()) === text, `the annotation is ${text}`, 20_000);
       const agent = await start();
       await agent.serves(egress[4], egress[6]);
       await says("prod", "AddressProgrammed");
@@ -236,13 +229,55 @@ describe.skipIf(reason !== undefined)(
       await rm(folder, { recursive: true });
     });
 
-    it("takes everything away once and asks for nothing where the feature is off", async () => {
+    const ownNode = { apiVersion: "v1", kind: "Node", metadata: { name: "node1" } };
+    const annotation = async () => {
+      const { annotations } = (await api.objects.get(ownNode)).metadata;
+      return (annotations as Partial<Record<string, string>>)["k8s.ovn.org/secondary-host-egress-ips"];
+    };
+    const lists = (text: string | undefined) =>
+      until(async () => (await annotation()) === text, `the annotation is ${text}`, 20_000);
+
+    it("takes its entries out of the annotation when it is uninstalled, and no others; says so where it cannot", async () => {
       const agent = await start();
       await agent.serves(egress[4], egress[6]);
+      await lists(JSON.stringify([egress[4], egress[6]]));
+      await agent.stop();
+      const others = JSON.stringify([egress[4], "10.10.10.99", egress[6]]);
+      const key = "k8s.ovn.org/secondary-host-egress-ips";
+      await api.objects.patch(ownNode, { metadata: { annotations: { [key]: others } } });
+      const record = await readFile(join(home.stateDirectory, "intent.json"), "utf8");
+      const reach = ["--kubeconfig", kubeconfig, "--kubernetes-server", url];
+      await refuse();
+      const [program = ""] = home.words("uninstall", "none");
+      const words = [program, "uninstall", "--state-dir", home.stateDirectory, "--node", "node1", ...reach];
+      const { exitCode, stdout } = await lab.nodeExec("node1", process.execPath, words, { okExitCodes: [1] });
+      expect([exitCode, stdout]).toEqual([
+        1,
+        expect.stringMatching(/^! annotation: Node node1 may list .*: /m),
+      ]);
+      await accept();
+      expect(await annotation()).toBe(others);
+      await mkdir(home.stateDirectory, { recursive: true });
+      await writeFile(join(home.stateDirectory, "intent.json"), record);
+      expect((await home.uninstall("--node", "node1", ...reach)).stdout).toContain(
+        `annotation: Node node1 does not list ${egress[4]}, ${egress[6]} any more\n`,
+      );
+      expect(await annotation()).toBe('["10.10.10.99"]');
+      await api.objects.patch(ownNode, { metadata: { annotations: { [key]: null } } });
+    });
+
+    it("takes everything away once and asks for nothing more where the feature is off", async () => {
+      const agent = await start();
+      await agent.serves(egress[4], egress[6]);
+      await lists(JSON.stringify([egress[4], egress[6]]));
       await agent.kill();
-      const asked = proxy.count();
+      const before = proxy.count();
       const off = await home.spawn("none", { ...flags(), "enable-egress-ip": "false" });
       await when(off, ({ ready, enabled }) => ready && enabled === false, "everything is removed");
+      expect(await annotation()).toBeUndefined();
+      // The Node, and what it does not list any more.
+      expect(proxy.count()).toBe(before + 2);
+      const asked = proxy.count();
       expect(await lab.dump("node1")).toBe(untouched);
       expect(await seen()).toEqual({ server: "ext", source: nodes.node1.eth0[4] });
       expect(proxy.count()).toBe(asked);

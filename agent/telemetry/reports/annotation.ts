@@ -4,6 +4,9 @@
 // merge patch or server-side apply would put our text over his. Pure.
 import { type Address, parseAddress, sortedAddresses } from "../../model/ip.ts";
 
+/** Whoever publishes host-cidrs leaves out what this lists (reference A.5). */
+export const SECONDARY_KEY = "k8s.ovn.org/secondary-host-egress-ips";
+
 export interface AnnotationChange {
   readonly from: string | undefined;
   /** Undefined: the annotation goes. */

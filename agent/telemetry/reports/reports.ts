@@ -8,9 +8,10 @@ import type { Address } from "../../model/ip.ts";
 import { lastOf } from "../../model/memo.ts";
 import type { Node } from "../../model/objects.ts";
 import type { Logger } from "../log.ts";
-import { annotationChange, annotationPatches } from "./annotation.ts";
+import { annotationChange, annotationPatches, SECONDARY_KEY } from "./annotation.ts";
 import { EVENTS, eventBody, eventName, eventPatch } from "./event-object.ts";
 import { eventsOf, type Reason, type Said, settled } from "./events.ts";
+import { patchFirst } from "./patch-first.ts";
 import { found, type Looked, type Standing, type Standings, standingsOf } from "./standing.ts";
 import { type Clock, createWriter, statusOf, type Write } from "./writer.ts";
 import { createWritten } from "./written.ts";
@@ -51,7 +52,7 @@ interface ListAnnotation {
 
 const ANNOTATIONS: readonly ListAnnotation[] = [
   {
-    key: "k8s.ovn.org/secondary-host-egress-ips",
+    key: SECONDARY_KEY,
     says: ({ secondaryEgressIPsText }) => secondaryEgressIPsText,
     listed: ({ annotation }) => annotation.listed,
     held: ({ held }) => new Set(held.filter(({ primary }) => !primary).map(({ address }) => address)),
@@ -157,22 +158,6 @@ function oneAnnotation(
       },
     };
   };
-}
-
-/** The first of these that the object is such that it can be applied to. */
-async function patchFirst(
-  request: Cluster["request"],
-  path: string,
-  patches: readonly (readonly object[])[],
-): Promise<void> {
-  for (const [index, body] of patches.entries()) {
-    try {
-      await request("PATCH", path, { body, contentType: "application/json-patch+json" });
-      return;
-    } catch (error) {
-      if (index === patches.length - 1 || statusOf(error as Error).code !== 422) throw error;
-    }
-  }
 }
 
 /** What was said of an EgressIP, and how often by which event. */
