@@ -206,6 +206,26 @@ describe.skipIf(reason !== undefined)(`links${reason === undefined ? "" : ` (not
       const chains = new Set(lines.flatMap((line) => /EGRESSIP-SNAT-[0-9a-f-]+/.exec(line) ?? []));
       expect(chains.size).toBe(1);
     });
+
+    it("and what there is only as a whole says of the others the same as before", () => {
+      const own = new Set<string>(
+        families.flatMap((family) => [world.links[FLAPPING] ?? "", egressIPOf(FLAPPING, family)]),
+      );
+      for (let n = FLAPPING; n < links * EACH; n += links)
+        for (const address of egressAddresses(n, true, links)) own.add(address);
+      const ofOthers = ({ lines }: Block) =>
+        lines
+          .flatMap((line) => line.split(/[\s{}[\],]+/))
+          .filter((word) => !own.has(word.replace(/^.*:"|"|\/.*$/g, "")) && word !== "");
+      const wholes = Map.groupBy((written.get(links) ?? []).filter(isWhole), ({ title }) =>
+        title.split(" ").at(-1),
+      );
+      expect([...wholes.keys()].sort()).toEqual(["leak-guard", "record"]);
+      for (const blocks of wholes.values()) {
+        expect(blocks.length).toBeGreaterThan(1);
+        expect(new Set(blocks.map((block) => ofOthers(block).join(" "))).size).toBe(1);
+      }
+    });
   });
 
   it("a flap of one of ten writes as many lines as one of three", () => {

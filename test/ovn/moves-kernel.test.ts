@@ -1,6 +1,6 @@
-// While an egress IP that kernels lead moves between three nodes of one northbound database: what other nodes lead to a kernel that
-// does not give it yet, or not any more, does not leave there with the pod's own address. New flows from a pod of each node, in both
-// families, a thousand a second of them all; each frame that was seen on the networks outside, answered or not.
+// While an egress IP that kernels lead moves between three nodes of one northbound database (known-faults BL-21): what other nodes
+// lead to a kernel that does not give it yet, or not any more, does not leave there with the pod's own address. New flows from a pod
+// of each node, in both families, a thousand a second of them all; each frame that was seen on the networks outside, answered or not.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { parseCounters } from "../../lib/nftables/pure.ts";
 import type { Capture } from "../lab/capture.ts";

@@ -51,7 +51,7 @@ export function leakGuard(settings: Settings, held: readonly Held[], ownPods: re
 /**
  * Another node's pod has nothing to leave here with but an egress IP of this one, or what somebody else translates it to (an
  * EgressService, whose node has other nodes' pods led to it in the same way): behind NAT neither has a pod's address any more. One
- * that still does was led here before this node knew of it, or after it was told that the egress IP is another's.
+ * that still does was led here before this node knew of it, or after it was told that the egress IP is another's (BL-21).
  */
 function arrived(
   { managementPort, clusterNetworks, serviceNetworks, exemptNetworks }: Settings,
