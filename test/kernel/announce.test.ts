@@ -85,7 +85,7 @@ describe.skipIf(reason !== undefined)(
     };
     const hex = (frames: readonly Uint8Array[]) => frames.map((frame) => Buffer.from(frame).toString("hex"));
 
-    it("gained: frames as they have to be, and a neighbour's old entry goes", async () => {
+    it("gained: frames as they have to be (BL-36), and a neighbour's old entry goes", async () => {
       const claims = await captureClaims();
       const agent = await homes.node1.start(manifests.directory);
       await untilBelieved("node1");

@@ -247,7 +247,7 @@ describe.skipIf(reason !== undefined)(
       });
     });
 
-    describe("rp_filter, all and link (known-faults K-8)", () => {
+    describe("rp_filter, all and link (known-faults K-8, BL-70)", () => {
       const mark = conf("all", "src_valid_mark", 0);
       const dropped = "or replies that come in by eth1 are dropped";
       const needs = (of: string) =>

@@ -14,6 +14,7 @@ const configs: readonly (OvnUpOptions & { readonly name: string })[] = [
   { name: "shared gateway, interconnect", gateway: "shared", interconnect: true },
   { name: "shared gateway, one central database", gateway: "shared", interconnect: false },
   { name: "local gateway, interconnect", gateway: "local", interconnect: true },
+  { name: "local gateway, one central database", gateway: "local", interconnect: false },
 ];
 
 const reason = canRunKernelTests() ?? noOvn();
