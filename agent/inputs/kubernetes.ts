@@ -232,7 +232,7 @@ export function openKubernetes(parts: KubernetesParts): KubernetesInput {
   };
 }
 
-const NEVER = { lastContact: undefined, failure: undefined };
+const NEVER = { lastContact: undefined };
 
 function* keysOf(pods: Objects["pods"]): Generator<string> {
   for (const [key] of entriesOf(pods)) yield key.slice("Pod/".length);

@@ -6,7 +6,7 @@ import { createItemSplitter } from "./items.ts";
 import { createLineSplitter } from "./lines.ts";
 import { expectWithin, type Reading, readInSlices } from "./reading.ts";
 import { statusError } from "./status.ts";
-import type { Gathering, Store } from "./store.ts";
+import type { Gathering, Known, Store } from "./store.ts";
 import type { Answer, Transport } from "./transport.ts";
 
 export interface Attempt extends Reading {
@@ -68,12 +68,31 @@ export async function list(attempt: Attempt, gathering: Gathering, paged: boolea
   return resourceVersion;
 }
 
+export type Progress = "ahead" | "behind" | "unknown";
+
 /**
  * Whether the server is behind what was seen: its store was restored from a copy. A watch from a version that is yet to come
- * is taken by servers, and then silent for as long. Asked without selectors, for which it would have to search.
+ * is taken by servers, and then silent for as long; one that has come as far again tells what it did since, not what it undid. So it
+ * is asked for what changed last before, by name, where `known` has something: servers look that up. Where all of it is gone, that
+ * is unknown. Without any it is asked without selectors, for which it would have to search.
  */
-export async function isBehind(attempt: Attempt, resourceVersion: string): Promise<boolean> {
-  return isBefore(resourceVersionOf(await page(attempt, { limit: "1" }, () => {})), resourceVersion);
+export async function progressOf(
+  attempt: Attempt,
+  resourceVersion: string,
+  known: readonly (Known & { readonly path: string })[],
+): Promise<Progress> {
+  for (const { path, key, resourceVersion: before } of known) {
+    let now: string | undefined;
+    const query = { limit: "1", fieldSelector: `metadata.name=${key.slice(key.indexOf("/") + 1)}` };
+    const around = await page({ ...attempt, path }, query, (text) => {
+      now = readItem(text).version.resourceVersion;
+    });
+    if (isBefore(resourceVersionOf(around), resourceVersion)) return "behind";
+    if (now !== undefined) return isBefore(now, before) ? "behind" : "ahead";
+  }
+  if (known.length > 0) return "unknown";
+  const around = await page(attempt, { limit: "1" }, () => {});
+  return isBefore(resourceVersionOf(around), resourceVersion) ? "behind" : "ahead";
 }
 
 /** Of a watch that runs: what it has come to. */
@@ -88,6 +107,8 @@ export interface WatchParts {
   /** The server took it. */
   onOpen(): void;
   onEvent(): void;
+  /** The store is right at a newer version. */
+  onMoved(): void;
   onListed(resourceVersion: string): void;
 }
 
@@ -99,7 +120,7 @@ export async function watch(
   attempt: Attempt,
   store: Pick<Store<unknown>, "put" | "remove">,
   position: Position,
-  { timeoutSeconds, gathering, onOpen, onEvent, onListed }: WatchParts,
+  { timeoutSeconds, gathering, onOpen, onEvent, onMoved, onListed }: WatchParts,
 ): Promise<void> {
   const answer = await ask(attempt, {
     ...attempt.query,
@@ -112,13 +133,17 @@ export async function watch(
   });
   onOpen();
   let into: Pick<Store<unknown>, "put" | "remove"> = gathering ?? store;
+  const move = (resourceVersion: string): void => {
+    position.resourceVersion = resourceVersion;
+    onMoved();
+  };
   const take = (event: Event): void => {
     onEvent();
     switch (event.type) {
       case "put":
       case "delete":
         into[event.type === "put" ? "put" : "remove"](event.item);
-        if (into === store) position.resourceVersion = event.item.version.resourceVersion;
+        if (into === store) move(event.item.version.resourceVersion);
         return;
       case "bookmark":
         if (event.initialEventsEnd && into !== store) {
@@ -126,7 +151,7 @@ export async function watch(
           position.resourceVersion = event.resourceVersion;
           gathering?.commit();
           onListed(event.resourceVersion);
-        } else if (into === store) position.resourceVersion = event.resourceVersion;
+        } else if (into === store) move(event.resourceVersion);
         return;
       case "error":
         throw statusError(answer.asked, event.status);

@@ -1,6 +1,6 @@
 // A kept-current copy of one kind of object: carries out the steps of course.ts, one at a time, until closed. In: what to
 // reflect, and a way to the server. Out: the live map, and how it is going.
-import { type Attempt, isBehind, list, type Position, watch } from "./attempts.ts";
+import { type Attempt, list, type Position, type Progress, progressOf, watch } from "./attempts.ts";
 import type { Backoff } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
 import { type Course, nextStep, type Outcome, proceed, type Step, startOfCourse } from "./course.ts";
@@ -30,6 +30,11 @@ export const reflectionDefaults: Omit<ReflectionSettings, "clock" | "random"> = 
   watchSeconds: 300,
 };
 
+/** A server that has something to tell at the beginning of a watch has begun to by then. */
+const PENDING_MS = 5_000;
+/** Of so many that changed last one should still be there. */
+const NEWEST = 3;
+
 /** What reflections of one cluster learn for each other. */
 export interface ServerTraits {
   watchList: boolean;
@@ -50,9 +55,12 @@ export function reflect<T>(
   };
   const store = createStore(project);
   const closing = new AbortController();
-  const counts = { lists: 0, listed: 0, watches: 0, events: 0, unread: 0 };
+  const counts = { lists: 0, listed: 0, watches: 0, events: 0, unread: 0, behind: 0 };
   let course: Course = startOfCourse;
   let lastContact: number | undefined;
+  let lastRight: number | undefined;
+  /** The last watch said something, and nothing that could be taken over: it being taken again tells nothing. */
+  let stuck = false;
   let position: Position = { resourceVersion: undefined };
   let listedVersion: string | undefined;
   /** It was listed otherwise than by a watch: a server that says 403 to that now is one that has just started. */
@@ -90,13 +98,26 @@ export function reflect<T>(
   const replaced = (resourceVersion: string): void => {
     counts.listed++;
     listedVersion = resourceVersion;
+    lastRight = clock.now();
+    stuck = false;
   };
+
+  /** What changed last, each where it is found by its name. */
+  const newest = () =>
+    store.newest(NEWEST).map((known) => {
+      const slash = known.key.indexOf("/");
+      return { ...known, path: slash === -1 ? path : pathOf(resource, known.key.slice(0, slash)) };
+    });
 
   /** One step, to its end. Its request is over when this resolves, whatever came of it. */
   const attempt = async (step: Step): Promise<Outcome> => {
     const abort = new AbortController();
+    let openedAt: number | undefined;
+    let heard = false;
+    let moved = false;
     const onContact = (): void => {
       lastContact = clock.now();
+      heard = openedAt !== undefined;
     };
     const parts: Attempt = {
       transport,
@@ -111,7 +132,12 @@ export function reflect<T>(
     const close = (): void => abort.abort(closing.signal.reason);
     closing.signal.addEventListener("abort", close, { once: true });
     position = { resourceVersion: step.how === "watch" ? step.resourceVersion : undefined };
-    let openedAt: number | undefined;
+    let notStuck = (): void => {};
+    const isRight = (): void => {
+      lastRight = clock.now();
+      stuck = false;
+      note({ type: "watching" });
+    };
     const lived = (): number => (openedAt === undefined ? 0 : clock.now() - openedAt);
     try {
       if (step.how === "list") {
@@ -124,18 +150,29 @@ export function reflect<T>(
         return { type: "listed", resourceVersion };
       }
       if (step.how === "watchList") counts.lists++;
-      else if (await isKnownBehind(parts, step.resourceVersion, mayList))
-        return { type: "expired", livedMs: 0, duringList: false };
+      else {
+        const progress = await progressIfKnown(parts, step.resourceVersion, newest(), mayList);
+        if (progress === "behind") counts.behind++;
+        if (progress !== "ahead") return { type: "expired", livedMs: 0, duringList: false };
+      }
       counts.watches++;
       await watch(parts, store, position, {
         timeoutSeconds: Math.round(settings.watchSeconds * (1 + random())),
         gathering: step.how === "watchList" ? store.gather() : undefined,
         onOpen: () => {
           openedAt = clock.now();
-          note({ type: "watching" });
+          // What it could not tell before it would tell at once.
+          if (stuck) notStuck = clock.after(PENDING_MS, () => heard || isRight());
+          else if (step.how === "watch") isRight();
+          else note({ type: "watching" });
         },
         onEvent: () => {
           counts.events++;
+        },
+        onMoved: () => {
+          moved = true;
+          if (stuck) isRight();
+          else lastRight = clock.now();
         },
         onListed: (resourceVersion) => {
           replaced(resourceVersion);
@@ -155,6 +192,8 @@ export function reflect<T>(
     } finally {
       closing.signal.removeEventListener("abort", close);
       abort.abort();
+      notStuck();
+      if (step.how === "watch" && openedAt !== undefined) stuck = heard && !moved;
     }
   };
 
@@ -174,16 +213,17 @@ export function reflect<T>(
     objects: store.objects,
     get state(): ReflectionState {
       const { synced, absent, failure, gaps } = course;
-      const { lists, listed, watches, events } = counts;
+      const { lists, listed, watches, events, behind } = counts;
       const unread = counts.unread + store.unread;
       return {
         synced,
         absent,
         failure,
         lastContact,
+        lastRight,
         resourceVersion: position.resourceVersion ?? course.resourceVersion,
         listedVersion,
-        counts: { lists, listed, watches, events, gaps, replaced: store.replaced, unread },
+        counts: { lists, listed, watches, events, gaps, behind, replaced: store.replaced, unread },
       };
     },
     takeChanged: () => {
@@ -198,11 +238,16 @@ export function reflect<T>(
 }
 
 /** Who may not ask so is not told; the watch then is asked for as it is. */
-async function isKnownBehind(attempt: Attempt, resourceVersion: string, mayList: boolean): Promise<boolean> {
+async function progressIfKnown(
+  attempt: Attempt,
+  resourceVersion: string,
+  known: Parameters<typeof progressOf>[2],
+  mayList: boolean,
+): Promise<Progress> {
   try {
-    return await isBehind(attempt, resourceVersion);
+    return await progressOf(attempt, resourceVersion, known);
   } catch (error) {
-    if (error instanceof StatusError && error.code === 403 && !mayList) return false;
+    if (error instanceof StatusError && error.code === 403 && !mayList) return "ahead";
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 // The copy of one kind of object that a reflection keeps. In: items as they come. Out: one live map, and which keys changed.
 // A list is gathered beside it and takes its place when it is complete; what did not change stays the same object.
 import { isDeepStrictEqual } from "node:util";
-import type { Item, Version } from "./events.ts";
+import { type Item, isBefore, type Version } from "./events.ts";
 
 export interface Store<T> {
   readonly objects: ReadonlyMap<string, T>;
@@ -15,7 +15,15 @@ export interface Store<T> {
   remove(item: Item): void;
   clear(): void;
   gather(): Gathering;
+  /** At most so many, the latest change first. */
+  newest(count: number): readonly Known[];
   takeChanged(): readonly string[];
+}
+
+/** An object, and the state in which it was last told of. */
+export interface Known {
+  readonly key: string;
+  readonly resourceVersion: string;
 }
 
 /** A list that is not complete yet. Given up by leaving it. */
@@ -107,6 +115,17 @@ export function createStore<T>(project: Project<T>): Store<T> {
           for (const [key, { value, version }] of found) set(key, version, value);
         },
       };
+    },
+    newest: (count) => {
+      const found: Known[] = [];
+      for (const [key, version] of versions) {
+        const resourceVersion = version.slice(version.indexOf(" ") + 1);
+        const at = found.findIndex((other) => isBefore(other.resourceVersion, resourceVersion));
+        if (at === -1 && found.length >= count) continue;
+        found.splice(at === -1 ? found.length : at, 0, { key, resourceVersion });
+        found.length = Math.min(found.length, count);
+      }
+      return found;
     },
     takeChanged: () => {
       const keys = [...changed].sort((a, b) => (a < b ? -1 : 1));

@@ -44,7 +44,8 @@ export async function openTransport(
       headersTimeout: headersTimeoutMs,
       // How long a body may be silent is for its reader to say.
       bodyTimeout: 0,
-      h2Options: { pingInterval: 30_000 },
+      // One that is not answered before the next ends the connection.
+      h2Options: { pingInterval: 20_000 },
     };
     // Load balancers forget idle connections after a minute.
     const connect = { ...tls, timeout: 10_000, keepAlive: true, keepAliveInitialDelay: 30_000 };

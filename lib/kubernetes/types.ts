@@ -60,6 +60,11 @@ export interface ReflectionState {
   readonly failure: Error | undefined;
   /** Of performance.now(), when a byte last came; undefined before the first one. */
   readonly lastContact: number | undefined;
+  /**
+   * The same, when the copy was last known to be right: listed, moved on by a watch, or a watch taken from where it is. Answers that
+   * are errors, and events that never come whole, are contact and no more.
+   */
+  readonly lastRight: number | undefined;
   /** The state of the server up to which the copy is right; undefined while that is not known. */
   readonly resourceVersion: string | undefined;
   /** Of the list that last replaced the copy: lower than what was known before, where the server's store was restored. */
@@ -76,6 +81,8 @@ export interface ReflectionCounts {
   readonly events: number;
   /** 410: what happened meanwhile was not told, and is known from the new list only. */
   readonly gaps: number;
+  /** Times that the server had an older state than the copy, of the whole or of an object: it was restored. It is listed then. */
+  readonly behind: number;
   /** Objects of the same name with another UID. */
   readonly replaced: number;
   /** Lines or objects that could not be read. */

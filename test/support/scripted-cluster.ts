@@ -23,7 +23,9 @@ export interface Scripted {
   /** 404. */
   absent(): void;
   fail(error: Error): void;
-  /** A byte, and nothing else. */
+  /** It fails by an answer, not by silence. */
+  refuse(error: Error): void;
+  /** It is as it was, and that is known. */
   contact(): void;
 }
 
@@ -50,12 +52,13 @@ export class ScriptedCluster {
   readonly reflect: Cluster["reflect"] = <T>(parts: ReflectionParts<T>): Reflection<T> => {
     const objects = new Map<string, T>();
     const changed = new Set<string>();
-    const counts = { lists: 0, listed: 0, watches: 0, events: 0, gaps: 0, replaced: 0, unread: 0 };
+    const counts = { lists: 0, listed: 0, watches: 0, events: 0, gaps: 0, behind: 0, replaced: 0, unread: 0 };
     let state: Omit<ReflectionState, "counts"> = {
       synced: false,
       absent: false,
       failure: undefined,
       lastContact: undefined,
+      lastRight: undefined,
       resourceVersion: undefined,
       listedVersion: undefined,
     };
@@ -68,6 +71,7 @@ export class ScriptedCluster {
       resourceVersion: String(version),
       failure: undefined,
       lastContact: this.#clock(),
+      lastRight: this.#clock(),
     });
     const put = (raw: Raw) => {
       const value = parts.project(raw);
@@ -108,7 +112,8 @@ export class ScriptedCluster {
         now({ absent: true, failure: undefined, lastContact: this.#clock() });
       },
       fail: (failure) => now({ failure }),
-      contact: () => now({ lastContact: this.#clock() }),
+      contact: () => now({ lastContact: this.#clock(), lastRight: this.#clock() }),
+      refuse: (failure) => now({ failure, lastContact: this.#clock() }),
     });
     return {
       objects,

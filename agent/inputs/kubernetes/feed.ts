@@ -45,6 +45,8 @@ export class Feed {
   /** Keys of which the news is held back. */
   readonly #held = new Set<string>();
   #listed = 0;
+  /** As its count was when it was last looked at. */
+  #behind = 0;
   /** A kind that was not there is, or may be: nothing of it was taken over yet. */
   #takesAll: boolean = false;
   #version: string | undefined;
@@ -143,6 +145,7 @@ export class Feed {
     const { reflection } = next;
     reflection.takeChanged();
     this.#listed = reflection.state.counts.listed;
+    this.#behind = reflection.state.counts.behind;
     this.#takesAll = absent;
     return absent ? [] : this.#all(next);
   }
@@ -158,7 +161,8 @@ export class Feed {
     }
     if (state.counts.listed !== this.#listed) {
       this.#listed = state.counts.listed;
-      const why = this.#doubtIn(current);
+      const why = this.#doubtIn(current, state.counts.behind > this.#behind);
+      this.#behind = state.counts.behind;
       if (why !== undefined) this.#suspect(why, current.scope);
       else if (this.#doubt !== undefined) {
         this.#replaceNext(undefined);
@@ -188,7 +192,7 @@ export class Feed {
     return new Set([...this.#parts.known().keys(), ...objects.keys()]);
   }
 
-  #doubtIn({ scope, reflection: { objects, state } }: Opened): string | undefined {
+  #doubtIn({ scope, reflection: { objects, state } }: Opened, isBehind = false): string | undefined {
     const { own, known } = this.#parts;
     const { objects: count, hasOwn } = known();
     return doubtIn(
@@ -196,6 +200,7 @@ export class Feed {
       {
         objects: objects.size,
         resourceVersion: state.listedVersion,
+        isBehind,
         isNarrower: scope === "own" && this.#current?.scope === "all",
         ...(own === undefined ? {} : { hasOwn: objects.has(own) }),
       },

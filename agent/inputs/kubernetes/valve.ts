@@ -18,6 +18,8 @@ export interface Listed {
   readonly objects: number;
   readonly hasOwn?: boolean;
   readonly resourceVersion?: string | undefined;
+  /** An object of it was found in an older state than was known. */
+  readonly isBehind?: boolean;
   /** Fewer objects were asked for than before. */
   readonly isNarrower: boolean;
 }
@@ -25,6 +27,8 @@ export interface Listed {
 export function doubtIn(known: Known, listed: Listed): string | undefined {
   if (isOlder(listed.resourceVersion, known.resourceVersion))
     return `the server is at resourceVersion ${listed.resourceVersion}, and was at ${known.resourceVersion} before: it went back to older data`;
+  if (listed.isBehind === true)
+    return "the server has an object in an older state than it had before: it went back to older data";
   if (listed.hasOwn === false && known.hasOwn !== false) return "this agent's own node is not among them";
   if (listed.objects > 0 || known.objects === 0 || listed.isNarrower) return undefined;
   return `the list is empty, and there were ${known.objects}`;

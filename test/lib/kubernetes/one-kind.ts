@@ -87,7 +87,9 @@ export function oneKind(): OneKind {
       reply.send(410, status(410, "Expired"));
       return;
     }
-    const { revision, rest } = page ?? { revision: kind.revision, rest: [...objects.values()] };
+    const wants = query["fieldSelector"]?.replace(/^metadata\.name=/, "");
+    const all = [...objects.values()].filter(({ metadata }) => (wants ?? metadata.name) === metadata.name);
+    const { revision, rest } = page ?? { revision: kind.revision, rest: all };
     const limit = Number(query["limit"] ?? Number.POSITIVE_INFINITY);
     const token = `${revision}-${rest.length}`;
     const more = rest.length > limit ? token : undefined;

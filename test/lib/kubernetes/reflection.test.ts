@@ -413,6 +413,71 @@ describe("a gap", () => {
   });
 });
 
+describe("when the copy was last known to be right", () => {
+  /** With another failure than that: it then waits, and nothing is asked. */
+  const failsAgain = (pods: Reflection<Seen>, before: Error | undefined) => {
+    const isOther = () => (pods.state.failure === before ? undefined : pods.state.failure);
+    return until(isOther, "it fails again");
+  };
+
+  it("is not told by an answer that is an error", async () => {
+    const clock = manualClock();
+    await watching(
+      async ({ kind, pods, right }) => {
+        await right();
+        expect(pods.state.lastRight).toBe(0);
+        const refuse: Fault = (_, reply) => reply.send(500, status(500, "InternalError"));
+        kind.watchFaults.push(refuse, refuse);
+        clock.advance(50_000);
+        kind.end("reset");
+        let failure = await failsAgain(pods, undefined);
+        for (const left of [1, 0]) {
+          clock.advance(30_000);
+          failure = await failsAgain(pods, failure);
+          expect(kind.watchFaults).toHaveLength(left);
+        }
+        expect(pods.state).toMatchObject({ lastContact: 110_000, lastRight: 0 });
+        expect(failure).toBeInstanceOf(StatusError);
+        clock.advance(30_000);
+        await right();
+        expect(pods.state.lastRight).toBe(140_000);
+      },
+      { prepare: three, parts: { clock, random: () => 0.999, backoff: { least: 30_000, most: 30_000 } } },
+    );
+  });
+
+  it("is not told by a watch that is cut in its next event each time, until that came whole", async () => {
+    const clock = manualClock();
+    await watching(
+      async ({ kind, pods, right }) => {
+        await right();
+        const halfAnEvent: Fault = (_, reply) => {
+          reply.writeBytes('{"type":"MODIFIED","object":{"kind":"Pod","meta');
+          setImmediate(() => reply.reset());
+        };
+        kind.watchFaults.push(halfAnEvent, halfAnEvent, halfAnEvent);
+        kind.end("reset");
+        kind.put("a", "later");
+        const rights: unknown[] = [];
+        let failure = await failsAgain(pods, undefined);
+        for (const left of [2, 1, 0]) {
+          clock.advance(30_000);
+          failure = await failsAgain(pods, failure);
+          expect(kind.watchFaults).toHaveLength(left);
+          rights.push(pods.state.lastRight);
+        }
+        // Of the first it was not known yet.
+        expect(rights).toEqual([30_000, 30_000, 30_000]);
+        expect(failure).toBeInstanceOf(UnreachableError);
+        clock.advance(30_000);
+        await right();
+        expect([pods.state.lastRight, pods.state.failure]).toEqual([120_000, undefined]);
+      },
+      { prepare: three, parts: { clock, random: () => 0.999, backoff: { least: 30_000, most: 30_000 } } },
+    );
+  });
+});
+
 describe("a watch that ends as it should", () => {
   it("goes on from its last event or bookmark, with a time of its own", async () => {
     const clock = manualClock();

@@ -491,6 +491,25 @@ describe("a server that is silent", () => {
   });
 });
 
+describe("a server that has nothing but errors to say", () => {
+  it("makes what is known doubtful as well, though it is not silent", async () => {
+    const { cluster, listed, read, timers } = following();
+    await listed(web("node1"));
+    for (let times = 0; times < 7; times++) {
+      cluster.of("pods").refuse(new Error("it is InternalError"));
+      for (const plural of ["egressips", "nodes", "namespaces"]) cluster.of(plural).contact();
+      expect((await read()).unconfirmed).toBeUndefined();
+      timers.pass(times === 6 ? 1 : 10_000);
+    }
+    expect((await read()).unconfirmed).toMatchObject({
+      why: "pods: nothing was heard for too long: it is InternalError",
+      assignments: true,
+    });
+    cluster.of("pods").contact();
+    expect((await read()).unconfirmed).toBeUndefined();
+  });
+});
+
 it("closes everything", async () => {
   const { cluster, listed, input, timers } = following();
   await listed(web("node1"));
