@@ -76,7 +76,8 @@ describe.skipIf(reason !== undefined)(
         stage.proxy.lines.cut();
       }
       await at(0).changeBehindItsBack();
-      const distrusts = ({ failure }: { readonly failure: string | null }) => /certificate/.test(failure ?? "");
+      const distrusts = ({ failure }: { readonly failure: string | null }) =>
+        /certificate/.test(failure ?? "");
       await at(0).when(({ kubernetes }) => kubernetes?.kinds.every(distrusts), "no kind is trusted", 60_000);
       nothingGone(before, await at(0).dump());
       for (const stage of stages) await stage.renewAccount();

@@ -94,7 +94,11 @@ export class FaultStage {
   async down(): Promise<void> {
     // Whom a fault still holds would not be let go.
     this.proxy.lines.cut();
-    await allEnded([this.home.remove(), this.proxy.close()]).finally(() => this.lab.down());
+    try {
+      await allEnded([this.home.remove(), this.proxy.close()]);
+    } finally {
+      await this.lab.down();
+    }
   }
 
   // ---- the agent -----------------------------------------------------------------------------------
@@ -127,11 +131,7 @@ export class FaultStage {
     return (await this.agent.status()) as FollowedStatus;
   }
 
-  when(
-    isSo: (status: FollowedStatus) => unknown,
-    what: string,
-    deadlineMs: number,
-  ): Promise<FollowedStatus> {
+  when(isSo: (status: FollowedStatus) => unknown, what: string, deadlineMs: number): Promise<FollowedStatus> {
     const of = this.agent.when((status) => Boolean(isSo(status as FollowedStatus)), what, deadlineMs);
     return of as Promise<FollowedStatus>;
   }
@@ -187,7 +187,10 @@ export class FaultStage {
 
   /** What the agent gives at first, as `given` has it. */
   get atFirst(): Given {
-    return { addresses: [...this.addresses].sort(), pods: [3, 4, 5].map((host) => `10.244.${100 + this.#number}.${host}`) };
+    return {
+      addresses: [...this.addresses].sort(),
+      pods: [3, 4, 5].map((host) => `10.244.${100 + this.#number}.${host}`),
+    };
   }
 
   /** One pod is replaced by another one of its name, with another address; with 0 by one with its first. */

@@ -20,6 +20,8 @@ export interface Scripted {
   /** A watch tells of one; with `undefined` for the object that it was deleted. */
   put(version: number, raw: Raw): void;
   remove(version: number, key: string): void;
+  /** An object is found in an older state than was known; a list follows. */
+  wentBack(): void;
   /** 404. */
   absent(): void;
   fail(error: Error): void;
@@ -105,6 +107,9 @@ export class ScriptedCluster {
       remove: (version, key) => {
         if (objects.delete(key)) changed.add(key);
         now(well(version));
+      },
+      wentBack: () => {
+        counts.behind++;
       },
       absent: () => {
         for (const key of objects.keys()) changed.add(key);

@@ -8,7 +8,10 @@ const FAILING_MS = 60_000;
 const SILENT_MS = 240_000;
 
 /** Milliseconds since the last byte; undefined when there was none yet. */
-export function silentFor({ lastContact }: Pick<ReflectionState, "lastContact">, now: number): number | undefined {
+export function silentFor(
+  { lastContact }: Pick<ReflectionState, "lastContact">,
+  now: number,
+): number | undefined {
   return lastContact === undefined ? undefined : Math.max(0, now - lastContact);
 }
 

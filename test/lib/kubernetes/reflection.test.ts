@@ -413,6 +413,62 @@ describe("a gap", () => {
   });
 });
 
+describe("a server that was restored from a copy, and has come as far again", () => {
+  const behind = async (change: (kind: OneKind) => void) => {
+    let counts: unknown;
+    await watching(
+      async ({ kind, pods, right }) => {
+        await right();
+        const copyOf = kind.revision;
+        change(kind);
+        await right();
+        const before = kind.revision;
+        kind.restore(copyOf);
+        // Of what was restored nothing is told; what is written now is beyond all that was known.
+        kind.revision = before + 1;
+        kind.put("z");
+        await right();
+        const { gaps, behind: times } = pods.state.counts;
+        counts = { gaps, behind: times };
+      },
+      { prepare: three },
+    );
+    return counts;
+  };
+
+  it("is found by an object that is older than it was", async () => {
+    expect(await behind((kind) => kind.put("a", "later"))).toEqual({ gaps: 1, behind: 1 });
+  });
+
+  it("is listed where all is gone that changed last, which a deletion may have done as well", async () => {
+    const change = (kind: OneKind) => {
+      for (const name of ["d", "e", "f"]) kind.put(name);
+    };
+    expect(await behind(change)).toEqual({ gaps: 1, behind: 0 });
+  });
+});
+
+describe("a watch that goes on where it was", () => {
+  it("is asked for after one question, for what changed last", async () => {
+    await watching(
+      async ({ kind, server, pods, right }) => {
+        await right();
+        kind.put("b", "later");
+        await right();
+        kind.end("end");
+        await right();
+        const asked = server.questions.slice(-2).map(({ path, query }) => [path, query["fieldSelector"]]);
+        expect(asked).toEqual([
+          ["/api/v1/namespaces/shop/pods", "metadata.name=b"],
+          ["/api/v1/pods", undefined],
+        ]);
+        expect(pods.state.counts).toMatchObject({ gaps: 0, behind: 0 });
+      },
+      { prepare: three },
+    );
+  });
+});
+
 describe("when the copy was last known to be right", () => {
   /** With another failure than that: it then waits, and nothing is asked. */
   const failsAgain = (pods: Reflection<Seen>, before: Error | undefined) => {

@@ -28,6 +28,25 @@ describe("a store", () => {
     expect([...store.objects.keys()]).toEqual(["b", "a"]);
   });
 
+  it("knows what changed last, whatever it keeps of it", () => {
+    const { store } = make();
+    for (const [key, version] of [
+      ["a", "9"],
+      ["b", "100"],
+      ["c", "20"],
+      ["d", "8"],
+    ] as const)
+      store.put(item(key, "u", version, "same"));
+    const keys = (count: number) => store.newest(count).map(({ key }) => key);
+    expect(keys(3)).toEqual(["b", "c", "a"]);
+    store.put(item("d", "u", "101", "same"));
+    store.remove(item("b", "u", "102"));
+    expect([keys(2), keys(9)]).toEqual([
+      ["d", "c"],
+      ["d", "c", "a"],
+    ]);
+  });
+
   it("keeps an object whose projection is as it was, and tells nobody", () => {
     const { store, projected } = make();
     store.put(item("a", "u", "1", { deep: [1] }));

@@ -369,6 +369,24 @@ describe("a list that is hard to believe", () => {
     expect((await read()).unconfirmed).toBeUndefined();
   });
 
+  it("is one that follows an object in an older state, though the server has come further", async () => {
+    const { cluster, listed, read, timers } = following();
+    await listed(web("node2"));
+    cluster.of("egressips").put(30, encode(web("node3")));
+    await read();
+    cluster.of("egressips").wentBack();
+    cluster.of("egressips").list(40, encode(web("node2")));
+    const doubted = await read();
+    expect(doubted.unconfirmed?.why).toMatch(/^egressips: .*an object in an older state.*older data$/);
+    expect(assigned(doubted)).toEqual(["web 10.10.10.50 node3"]);
+    timers.pass(CONFIRM_MS);
+    cluster.of("egressips").list(41, encode(web("node2")));
+    const believed = await read();
+    expect([assigned(believed), believed.unconfirmed]).toEqual([["web 10.10.10.50 node2"], undefined]);
+    cluster.of("egressips").list(42);
+    expect((await read()).unconfirmed?.why).toMatch(/the list is empty/);
+  });
+
   it("is told by what an earlier process had seen, too", async () => {
     const { cluster, read, timers } = following({ lastGood: lastGoodOf(web("node2"), node1, shop, own) });
     cluster.of("egressips").list(99, encode(web("node3")));
