@@ -66,7 +66,7 @@ export interface Failed {
 
 export interface CourseSettings {
   readonly backoff: Backoff;
-  /** Milliseconds between questions for a kind that is absent; up to twice that. */
+  /** Milliseconds between questions for a kind that is absent, up to twice that; half of it where the kind was there. */
   readonly absentMs: number;
 }
 
@@ -118,7 +118,8 @@ export function proceed(
         return { course: { ...gone, failure: outcome.error, delay: later }, delayMs: later };
       return {
         course: { ...gone, absent: true, failure: undefined, delay: 0 },
-        delayMs: absentMs * (1 + random),
+        // Of one that was there somebody waits for what is missing.
+        delayMs: (absentMs * (1 + random)) / (course.synced ? 2 : 1),
       };
     }
     case "failed": {
