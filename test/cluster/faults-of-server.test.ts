@@ -85,7 +85,9 @@ describe.skipIf(reason !== undefined)(
       await at(1).has(at(1).atFirst, "the other is, too", HEALED_MS);
     });
 
-    it("notice a store from a copy of earlier, also when it has come as far again", { timeout: 240_000 }, async () => {
+    it("notice a store from a copy of earlier, also when it has come as far again", {
+      timeout: 240_000,
+    }, async () => {
       await at(0).putBack();
       for (const stage of stages) await stage.has(stage.atFirst, "as at first", HEALED_MS);
       const saved = await api.saveData();

@@ -166,7 +166,10 @@ const HEALED_MS = 60_000;
 const told = ({ error, problems }: FollowedStatus) =>
   [error, ...problems.map(({ object, text }) => `${object}: ${text}`)].join("\n");
 
-async function play(stage: FaultStage, { agent, strike, knows, says, heal, healedMs = HEALED_MS, asked }: Case): Promise<string> {
+async function play(
+  stage: FaultStage,
+  { agent, strike, knows, says, heal, healedMs = HEALED_MS, asked }: Case,
+): Promise<string> {
   await stage.has(stage.atFirst, "it gives what it is to", 60_000);
   const before = await stage.dump();
   if (agent !== "at work") await stage.kill({ forgets: agent !== "starting" });

@@ -256,13 +256,13 @@ export class FaultStage {
   }
 }
 
-export interface Given {
+interface Given {
   readonly addresses: readonly string[];
   readonly pods: readonly string[];
 }
 
 /** What a host gives, by its dump: addresses of links, and the pods they are for. */
-export function given(dump: string): Given {
+function given(dump: string): Given {
   const found = (pattern: RegExp) => [...dump.matchAll(pattern)].map(([, of = ""]) => of).sort();
   return {
     addresses: found(/ inet (10\.10\.10\.\d+)\/32 /g),
