@@ -248,7 +248,7 @@ describe.skipIf(reason !== undefined)(
       const record = await readFile(join(home.stateDirectory, "intent.json"), "utf8");
       const reach = ["--kubeconfig", kubeconfig, "--kubernetes-server", url];
       await refuse();
-      const [program = ""] = home.words("uninstall", "none");
+      const [program = ""] = home.words("plan", "none");
       const words = [program, "uninstall", "--state-dir", home.stateDirectory, "--node", "node1", ...reach];
       const { exitCode, stdout } = await lab.nodeExec("node1", process.execPath, words, { okExitCodes: [1] });
       expect([exitCode, stdout]).toEqual([
