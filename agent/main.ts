@@ -4,6 +4,7 @@
 // The command line. In: argv and environment. Out: a command's exit status; 78 for a wrong setting, 1 for any other error.
 import { Command, Option } from "commander";
 import { ask, drain, type Output } from "./commands/ask.ts";
+import { printAssignments } from "./commands/assign.ts";
 import { runDisabled } from "./commands/disabled.ts";
 import { facts, plan } from "./commands/plan.ts";
 import { recordObjects } from "./commands/record.ts";
@@ -147,6 +148,11 @@ function program(): Command {
       const seconds = secondsOf(String(flags["timeout"]));
       finish(await drain(hostConfigFrom(flags).debugSocket, seconds, print));
     });
+  root
+    .command("assign")
+    .description("print which node would get which egress IP; exit 0 nothing to write, 2 changes")
+    .requiredOption("--manifests <DIR>", "folder of Kubernetes YAML")
+    .action(async (flags: Flags) => finish(await printAssignments(String(flags["manifests"]), print)));
   addAsking(root, "status", "how the running agent is", () => "/status", finish);
   addAsking(root, "list", "egress IPs of this node", () => "/list", finish);
   addAsking(root, "counters", "packets held back and connections per egress IP", () => "/counters", finish);

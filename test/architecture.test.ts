@@ -40,7 +40,7 @@ const lib = sourcesIn("lib");
 const under = (sources: readonly Source[], ...folders: readonly string[]) =>
   sources.filter(({ file }) => folders.some((folder) => file.startsWith(`${folder}/`)));
 const pure = [
-  ...under(agent, "agent/model", "agent/plan"),
+  ...under(agent, "agent/model", "agent/plan", "agent/assign"),
   ...agent.filter(({ file }) => /^agent\/trace(-\w+)?\.ts$/.test(file)),
   ...lib.filter(({ file }) => file.endsWith("/pure.ts")),
 ];
@@ -101,6 +101,8 @@ describe("the tree", () => {
     const allowed = /^(agent\/(model|plan)\/|lib\/[^/]+\/pure\.ts$)/;
     const found = under(agent, "agent/model", "agent/plan");
     expect(offences(found, (wanted) => !allowed.test(wanted))).toEqual([]);
+    const assigns = under(agent, "agent/assign");
+    expect(offences(assigns, (wanted) => !/^agent\/(model|assign)\//.test(wanted))).toEqual([]);
   });
 
   it("lets nothing impure in through what the pure files reach", () => {
@@ -153,9 +155,10 @@ describe("the tree", () => {
   });
 
   it("flows from inputs to model to plan to sync to telemetry, and never back", () => {
-    const way = ["model", "plan", "inputs", "sync", "telemetry"];
+    const way = ["model", "assign", "plan", "inputs", "sync", "telemetry"];
     const allowed: Readonly<Record<string, readonly string[]>> = {
       model: ["model"],
+      assign: ["model", "assign"],
       plan: ["model", "plan"],
       inputs: ["model", "inputs"],
       sync: ["model", "plan", "sync"],

@@ -73,7 +73,7 @@ function addressesAt(raw: unknown, path: string, report: Report): readonly Addre
 }
 
 /** As the API server writes it, whole seconds in UTC: then comparing as text is comparing in time. */
-function timestampAt(raw: unknown, path: string, report: Report): string {
+export function timestampAt(raw: unknown, path: string, report: Report): string {
   if (raw === undefined || raw === null) return "";
   if (typeof raw === "string" && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/.test(raw)) return raw;
   report(path, `must be like 2026-01-02T03:04:05Z, not ${describe(raw)}`);

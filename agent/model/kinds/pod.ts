@@ -92,7 +92,7 @@ export function decodeNamespace(_raw: Raw, meta: Meta, report: Report): Namespac
   };
 }
 
-function labelsAt(raw: unknown, report: Report): Labels {
+export function labelsAt(raw: unknown, report: Report): Labels {
   const kept: Record<string, string> = {};
   const labels = objectAt(raw, "metadata.labels", report);
   for (const key of Object.keys(labels)) {
