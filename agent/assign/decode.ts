@@ -4,11 +4,12 @@ import { type Meta, metaOf } from "../model/kinds/meta.ts";
 import type { Problem } from "../model/objects.ts";
 import { describe, isObject, type Raw, type Report } from "../model/raw.ts";
 import { decodeDemand } from "./kinds/egressip.ts";
+import { decodeIpam, type Ipam } from "./kinds/egressipam.ts";
 import { decodeSpace } from "./kinds/namespace.ts";
 import { decodeMember } from "./kinds/node.ts";
 import type { Demand, Member, Space } from "./objects.ts";
 
-export type AssignObject = Demand | Member | Space;
+export type AssignObject = Demand | Ipam | Member | Space;
 
 type Decoder = (raw: Raw, meta: Meta, report: Report) => AssignObject | undefined;
 
@@ -17,6 +18,7 @@ const kinds: ReadonlyMap<string, { readonly version: string; readonly decoder: D
   { readonly version: string; readonly decoder: Decoder }
 >([
   ["EgressIP", { version: "k8s.ovn.org/v1", decoder: decodeDemand }],
+  ["EgressIPAM", { version: "redhatcop.redhat.io/v1alpha1", decoder: decodeIpam }],
   ["Node", { version: "v1", decoder: decodeMember }],
   ["Namespace", { version: "v1", decoder: decodeSpace }],
 ]);

@@ -16,7 +16,11 @@ export interface Meta {
   readonly annotations: unknown;
 }
 
-export function metaOf(metadata: unknown, kind: KubernetesObject["kind"], report: Report): Meta | undefined {
+export function metaOf(
+  metadata: unknown,
+  kind: KubernetesObject["kind"] | "EgressIPAM",
+  report: Report,
+): Meta | undefined {
   const { name, namespace, uid, creationTimestamp, deletionTimestamp, labels, annotations } = isObject(
     metadata,
   )
