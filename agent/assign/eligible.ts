@@ -16,7 +16,7 @@ export function eligibleNodes(
 }
 
 /** Why a node gets nothing, in words; undefined where it may. */
-export function whyNot({ name, node, ready, labels }: Member, unreachable: ReadonlySet<string>) {
+function whyNot({ name, node, ready, labels }: Member, unreachable: ReadonlySet<string>) {
   // Hybrid overlay: OVN-Kubernetes has no pod network there, so nothing is led to it.
   if (labels["kubernetes.io/os"] === "windows") return "it is a Windows node";
   if (!node.assignable) return "it has no label k8s.ovn.org/egress-assignable";

@@ -37,7 +37,7 @@ export interface Wanted {
 }
 
 /** A namespace's name has 63 characters at most, so this is a name too. */
-export const nameFor = (namespace: string) => `egressipam-${namespace}`;
+const nameFor = (namespace: string) => `egressipam-${namespace}`;
 
 interface Scene {
   readonly taken: Map<Address, string>;

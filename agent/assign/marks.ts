@@ -14,7 +14,7 @@ export interface Marks {
   readonly last: number | undefined;
 }
 
-export const NO_MARKS: Marks = Object.freeze({ marks: new Map(), last: undefined });
+const NO_MARKS: Marks = Object.freeze({ marks: new Map(), last: undefined });
 
 export interface MarksFound extends Marks {
   readonly findings: readonly Finding[];

@@ -38,7 +38,7 @@ export function patchOf(
   return [{ op: "test", path: "/metadata/resourceVersion", value: demand.version }, ...operations];
 }
 
-export const pointer = (key: string) => key.replaceAll("~", "~0").replaceAll("/", "~1");
+const pointer = (key: string) => key.replaceAll("~", "~0").replaceAll("/", "~1");
 
 /** In any order, but in the very text: an address that is written otherwise is written anew, once. */
 function sameItems(a: readonly Item[], b: readonly Item[]): boolean {

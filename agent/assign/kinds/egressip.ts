@@ -54,7 +54,7 @@ function itemsAt(status: unknown, report: Report): readonly Item[] {
   );
 }
 
-export function versionOf({ metadata }: Raw): string {
+function versionOf({ metadata }: Raw): string {
   const { resourceVersion } = isObject(metadata) ? metadata : {};
   return typeof resourceVersion === "string" ? resourceVersion : "";
 }

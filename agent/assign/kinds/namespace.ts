@@ -4,7 +4,7 @@ import type { Meta } from "../../model/kinds/meta.ts";
 import { objectAt, type Raw, type Report } from "../../model/raw.ts";
 import type { Space } from "../objects.ts";
 
-export const OPT_IN_KEY = "egressip-ipam-operator.redhat-cop.io/egressipam";
+const OPT_IN_KEY = "egressip-ipam-operator.redhat-cop.io/egressipam";
 export const ADDRESSES_KEY = "egressip-ipam-operator.redhat-cop.io/egressips";
 
 export function decodeSpace(_raw: Raw, meta: Meta, report: Report): Space {
