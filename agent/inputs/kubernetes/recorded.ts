@@ -22,7 +22,7 @@ interface Fields {
 }
 
 const FIELDS: Readonly<Record<Kind, Fields>> = {
-  EgressIP: { spec: ["egressIPs", "namespaceSelector", "podSelector"], status: ["items"] },
+  EgressIP: { spec: ["egressIPs", "namespaceSelector", "podSelector", "trafficSelector"], status: ["items"] },
   Node: {
     annotations: [
       ...[HOST_CIDRS_KEY, SECONDARY_KEY, PRIMARY_KEY, ZONE_KEY, TRANSIT_KEY],

@@ -9,9 +9,15 @@ import { type Meta, uidAt } from "./meta.ts";
 
 export function decodeEgressIP(raw: Raw, meta: Meta, report: Report): EgressIP | undefined {
   const { spec, status } = raw;
-  const { namespaceSelector, podSelector, egressIPs } = objectAt(spec, "spec", report);
+  const { namespaceSelector, podSelector, egressIPs, trafficSelector } = objectAt(spec, "spec", report);
   if (namespaceSelector === undefined || namespaceSelector === null)
     return refuse(report, "spec.namespaceSelector", "is missing; {} would select every namespace");
+  if (trafficSelector !== undefined && trafficSelector !== null)
+    return refuse(
+      report,
+      "spec.trafficSelector",
+      "is not supported: this EgressIP is for some destinations only, and would be given for all; it is not served",
+    );
   const namespaces = selectorAt(namespaceSelector, "spec.namespaceSelector", report);
   const pods =
     podSelector === undefined ? everything : selectorAt(podSelector ?? {}, "spec.podSelector", report);

@@ -480,6 +480,7 @@ describe("EgressIP fields", () => {
       ["status.items[0].egressIP | fd00:172:18::50 is not in spec.egressIPs"],
       { requested: ["172.18.0.50"], assignments: onlyFirst },
     ],
+    ["spec|trafficSelector", null, [], { podSelector: expect.anything() }],
     ["spec|podSelector", undefined, [], { podSelector: [] }],
     ["spec|podSelector", null, [], { podSelector: [] }],
     ["spec|podSelector", {}, [], { podSelector: [] }],
@@ -543,6 +544,16 @@ describe("EgressIP fields", () => {
       { app: "web" },
       ['spec.podSelector | has the unknown field "app"; known are matchLabels, matchExpressions'],
     ],
+    ...[{}, { matchLabels: { to: "internet" } }].map(
+      (selector) =>
+        [
+          "spec|trafficSelector",
+          selector,
+          [
+            "spec.trafficSelector | is not supported: this EgressIP is for some destinations only, and would be given for all; it is not served",
+          ],
+        ] as [string, unknown, string[]],
+    ),
     ["spec", undefined, ["spec.namespaceSelector | is missing; {} would select every namespace"]],
     [
       "spec",
