@@ -6,6 +6,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { rolldown } from "rolldown";
 import { parseAllDocuments } from "yaml";
 import { run } from "../../lib/exec/index.ts";
 import { ApiServer } from "../cluster-lab/api-server.ts";
@@ -68,6 +69,12 @@ const filled = performance.now() - begun;
 // What it keeps in memory would else be told of them one by one for a while, and ends a watch that cannot follow.
 await api.restart();
 
+/** As it is installed: what is loaded, and how long that takes, is the bundle's. */
+const bundled = join(api.folder, "bundle");
+const bundle = await rolldown({ input: script("kubernetes-agent.ts"), platform: "node" });
+await bundle.write({ dir: bundled, format: "esm" });
+await bundle.close();
+
 const lines = join(api.folder, "pods.jsonl");
 async function floor(how: "keep" | "server" | "file"): Promise<Reading> {
   const files = ["ca.crt", "admin.crt", "admin.key"].map((name) => api.file(name));
@@ -86,7 +93,7 @@ async function agent(measure: (next: (address: string) => Promise<bigint>) => Pr
   rmSync(state, { recursive: true, force: true });
   const child = spawn(
     "env",
-    [...variables, process.execPath, ...flags, script("kubernetes-agent.ts"), String(count)],
+    [...variables, process.execPath, ...flags, join(bundled, "kubernetes-agent.js"), String(count)],
     {
       env: { ...process.env, EGRESSIP_SOURCE: "kubernetes", EGRESSIP_KUBECONFIG: kubeconfig },
       stdio: ["pipe", "pipe", "inherit"],
