@@ -2,6 +2,7 @@
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Step } from "../../agent/sync/round.ts";
+import { measureAssigning } from "./assigning.ts";
 import type { Figures } from "./establish.ts";
 import { measureIdle } from "./idle.ts";
 import { inNode } from "./in-node.ts";
@@ -26,6 +27,7 @@ if (wanted("kubernetes")) await kubernetes();
 if (wanted("packets")) await packets();
 if (wanted("links")) await links();
 if (wanted("idle")) await idle();
+if (wanted("assign")) assigning();
 
 interface Established extends Figures {
   readonly readObjects: number;
@@ -275,6 +277,20 @@ async function links(): Promise<void> {
   for (const { when, lines, foreign } of costs.flap) {
     console.log(`${when}: ${lines.join(", ") || "nothing written"}`);
     if (foreign.length > 0) console.log(`  of these name another link too: ${foreign.join(", ")}`);
+  }
+}
+
+function assigning(): void {
+  console.log("\n10,000 egress IPs over 500 nodes (medians of 5; floor: a sort of the addresses)");
+  const { floor, first, again, lost } = measureAssigning(10_000, 500, 5);
+  row("addresses sorted (floor)", ms(floor), times(1));
+  for (const [name, figures] of [
+    ["assigned for the first time", first],
+    ["once more, nothing to change", again],
+    ["one node lost", lost],
+  ] as const) {
+    const { took, compared, moved } = figures;
+    row(name, ms(took), times(took / floor), ` ${compared} looks`, `${moved} moved`);
   }
 }
 

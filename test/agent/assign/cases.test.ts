@@ -352,15 +352,7 @@ const cases: Readonly<Record<string, () => void>> = {
       "EgressIP/a EgressIPConflict",
     );
   },
-  88: () => {
-    const [a, b] = [
-      demand("a", [E(1)], { [E(1)]: "n1" }),
-      demand("b", [E(1)], {}, { created: "2025-01-01T00:00:00Z" }),
-    ];
-    expect(assigned({ nodes: n(2), egressIPs: [a, b] })).toEqual({ a: [`${E(1)} n1`], b: [] });
-    expect(findings({ nodes: n(2), egressIPs: [a, b] })).toContain("EgressIP/b UnsupportedRequest");
-    expect(assigned({ nodes: n(2), egressIPs: [b] })["b"]).toEqual([`${E(1)} n1`]);
-  },
+  88: firstKeeps,
   89: () => {
     const { object } = decodeForAssign(
       {
@@ -432,7 +424,14 @@ const cases: Readonly<Record<string, () => void>> = {
     expect(new Set(marks.values()).size).toBe(5001);
     expect(found).toHaveLength(1);
   },
-  98: () => cases["88"]?.(),
+  98: () => {
+    firstKeeps();
+    // Also while its node is lost, and though the other one is older.
+    const holder = demand("a", [E(1)], { [E(1)]: "n1" });
+    const older = demand("b", [E(1)], {}, { created: "2025-01-01T00:00:00Z" });
+    const input = { nodes: n(2), egressIPs: [older, holder], unreachable: new Set(["n1"]) };
+    expect(assigned(input)).toEqual({ a: [`${E(1)} n2`], b: [] });
+  },
   104: () => {
     const nodes = [member("n1"), member("n2", { of: { primary: [cidr("fd00::12/64")] } })];
     expect(assigned({ nodes, egressIPs: [demand("a", [E(1), "fd00::50"])] })["a"]).toEqual([
@@ -519,6 +518,16 @@ const cases: Readonly<Record<string, () => void>> = {
     ]);
   },
 };
+
+function firstKeeps(): void {
+  const [a, b] = [
+    demand("a", [E(1)], { [E(1)]: "n1" }),
+    demand("b", [E(1)], {}, { created: "2025-01-01T00:00:00Z" }),
+  ];
+  expect(assigned({ nodes: n(2), egressIPs: [a, b] })).toEqual({ a: [`${E(1)} n1`], b: [] });
+  expect(findings({ nodes: n(2), egressIPs: [a, b] })).toContain("EgressIP/b UnsupportedRequest");
+  expect(assigned({ nodes: n(2), egressIPs: [b] })["b"]).toEqual([`${E(1)} n1`]);
+}
 
 /** Refused for that namespace alone. */
 function rejects(text: string): void {

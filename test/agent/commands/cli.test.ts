@@ -280,6 +280,56 @@ describe("plan over recorded facts", () => {
   });
 });
 
+const POOL = `
+apiVersion: redhatcop.redhat.io/v1alpha1
+kind: EgressIPAM
+metadata: {name: workers}
+spec:
+  topologyLabel: node-role.kubernetes.io/worker
+  nodeSelector: {matchLabels: {node-role.kubernetes.io/worker: ""}}
+  cidrAssignments: [{labelValue: "", CIDR: 10.0.32.0/24, reservedIPs: [10.0.32.1]}]
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, annotations: {egressip-ipam-operator.redhat-cop.io/egressipam: workers}}
+---
+apiVersion: v1
+kind: Node
+metadata:
+  name: w1
+  labels: {node-role.kubernetes.io/worker: "", k8s.ovn.org/egress-assignable: ""}
+  annotations: {k8s.ovn.org/node-primary-ifaddr: '{"ipv4":"10.0.32.2/24"}'}
+status: {conditions: [{type: Ready, status: "True"}]}
+`;
+
+describe("assign over a folder", () => {
+  it("prints address, object and node, and ends with 2", async () => {
+    const folder = await mkdtemp(at("assign-"));
+    await writeFile(path.join(folder, "pool.yaml"), POOL);
+    const { status, stdout, stderr } = await agent(["assign", "--manifests", folder]);
+    expect([status, stderr]).toEqual([2, ""]);
+    expect(stdout).toContain(
+      "== Namespace/shop\negressip-ipam-operator.redhat-cop.io/egressips: 10.0.32.3\n",
+    );
+    expect(stdout).toContain(
+      '{"op":"add","path":"/status","value":{"items":[{"node":"w1","egressIP":"10.0.32.3"}]}}',
+    );
+  });
+
+  it("has nothing to do without objects, and does not go by half a file", async () => {
+    const folder = await mkdtemp(at("assign-"));
+    expect(await agent(["assign", "--manifests", folder])).toEqual({
+      status: 0,
+      stdout: "nothing to do\n",
+      stderr: "",
+    });
+    await writeFile(path.join(folder, "pool.yaml"), POOL.slice(0, -12));
+    const { status, stderr } = await agent(["assign", "--manifests", folder]);
+    expect(status).toBe(1);
+    expect(stderr).toContain("pool.yaml");
+  });
+});
+
 describe("asking without an agent that runs", () => {
   it.each([["status"], ["list"], ["changes"], ["explain", "shop/a"]])(
     "%s ends with 1 and says where it asked",
