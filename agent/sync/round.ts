@@ -3,6 +3,7 @@
 // (a mark is free only when its flows are gone). Of objects that nobody confirms nothing is retired, and nothing is told to others; after
 // a failure only what is released goes.
 // Also the printer of a round: the same text for `plan`, the golden files, the debug socket and bug reports.
+import { setImmediate } from "node:timers/promises";
 import type { Domain, HostFacts } from "../model/facts.ts";
 import type { Unconfirmed } from "../model/objects.ts";
 import type { Plan } from "../plan/plan.ts";
@@ -73,25 +74,35 @@ export async function carryOut(
     changesOf: (backend: AnyBackend) => readonly unknown[],
     meanwhile: () => void = () => {},
   ) => {
-    const acting = group
-      .map((backend) => ({ backend, changes: guarded(backend, phase, () => changesOf(backend)) }))
-      .filter(({ changes }) => changes.length > 0);
+    const acting: { readonly backend: AnyBackend; readonly changes: readonly unknown[] }[] = [];
+    for (const backend of group) {
+      const changes = guarded(backend, phase, () => changesOf(backend));
+      if (changes.length > 0) acting.push({ backend, changes });
+      await turn(changes);
+    }
     // Of what is taken away now some may be read by another name, too.
     if (phase === "retire" && acting.length > 0) options.ahead?.doubt(toReadBack({ wrote, failures }));
-    const running = acting.map(({ backend, changes }) => {
+    const running: (Promise<Error | undefined> | undefined)[] = [];
+    for (const { backend, changes } of acting) {
       const step: Step = { backend: backend.name, phase, lines: backend.print(changes) };
       steps.push(step);
       wrote.set(backend, (wrote.get(backend) ?? 0) + step.lines.length);
-      if (!options.write) return undefined;
+      if (!options.write) {
+        running.push(undefined);
+        continue;
+      }
+      await turn(changes);
       const ready = phase === "establish" ? prepared.get(backend) : undefined;
       const apply = () => backend.apply(changes, step.lines);
-      return failureOf(ready === undefined ? apply() : ready.then(apply));
-    });
+      running.push(failureOf(ready === undefined ? apply() : ready.then(apply)));
+    }
     meanwhile();
     for (const [index, { backend, changes }] of acting.entries()) {
       // Worked out while the tools are at it; thrown away when they fail.
       const isTold = options.write && backend.reread !== undefined;
+      await turn(changes);
       const after = isTold ? facts : backend.predict(facts, changes);
+      await turn(changes);
       const predicted = backend.settle?.(plan, after) ?? after;
       const error = await running[index];
       if (error !== undefined) failures.push({ backend: backend.name, phase, error });
@@ -188,6 +199,14 @@ export async function carryOut(
       );
   }
   return { steps, failures, facts, wrote };
+}
+
+/** More of them are looked at for milliseconds each time. */
+const MANY_CHANGES = 2_000;
+
+/** What comes in while much is worked out, probes and requests among it, is not to wait for the end of all of it. */
+async function turn(changes: readonly unknown[]): Promise<void> {
+  if (changes.length > MANY_CHANGES) await setImmediate();
 }
 
 const NO_CHANGES: Diff<unknown> = { establish: [], retire: [] };

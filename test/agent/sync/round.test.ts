@@ -71,6 +71,36 @@ describe("carryOut", () => {
     expect(writes(log)).toEqual(["+a", "+b", "+c"]);
   });
 
+  it.each([
+    ["little work is done at once", 3, 0],
+    [
+      "much work leaves the event loop to others between its pieces: worked out, printed, predicted",
+      5_000,
+      4,
+    ],
+  ])("%s", async (_, count, atLeast) => {
+    const log: string[] = [];
+    const many = Array.from({ length: count }, (_, at) => `+${at} `);
+    const backends = ["a", "b"].map((name) => scripted(name, log, { establish: many, retire: [] }));
+    let turns = 0;
+    let isOver = false;
+    const others = () => {
+      if (isOver) return;
+      turns++;
+      setImmediate(others);
+    };
+    const round = carryOut(backends, nothing, bareHost, free);
+    setImmediate(others);
+    const { facts, failures } = await round;
+    isOver = true;
+    // For each of the two.
+    expect(turns).toBeGreaterThanOrEqual(2 * atLeast);
+    if (atLeast === 0) expect(turns).toBe(0);
+    expect(failures).toEqual([]);
+    expect(writes(log)).toEqual([...many, ...many]);
+    expect(facts.nft).toBe([...many, ...many].join(""));
+  });
+
   it("begins what takes time before any other work", async () => {
     const log: string[] = [];
     const prepare = async () => void log.push("prepare c");
