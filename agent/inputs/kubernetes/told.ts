@@ -21,6 +21,8 @@ interface KindTold {
   readonly why: string | null;
   /** Which of them are followed. */
   readonly scope: "all" | "own" | null;
+  /** Up to which state of the server it is followed; null while that is not known. */
+  readonly resourceVersion: string | null;
   /** Seconds since a byte came; null before the first. */
   readonly silentSeconds: number | null;
   readonly failure: string | null;
@@ -36,6 +38,7 @@ export function stateOf(feed: Feed, silentMs: number | undefined): KindTold {
     state: scope === undefined ? "unsynced" : followed,
     why: why ?? null,
     scope: scope ?? null,
+    resourceVersion: state?.resourceVersion ?? null,
     silentSeconds: silentMs === undefined ? null : Math.round(silentMs / 1000),
     failure: state?.failure?.message ?? null,
     counts: state?.counts ?? null,

@@ -15,6 +15,7 @@ const kind = (of: Partial<KubernetesTold["kinds"][number]>): KubernetesTold["kin
   state: "current",
   why: null,
   scope: "own",
+  resourceVersion: "7",
   silentSeconds: 1,
   failure: null,
   counts: null,
