@@ -152,23 +152,26 @@ describe.skipIf(reason !== undefined)(`in every order${reason === undefined ? ""
     const [old, anew] = [webPod("a", "10.244.1.3"), webPod("a", "10.244.1.7")];
     const heir = webPod("c", "10.244.1.3", { app: "other" });
     const [job, next] = [webPod("job", "10.244.1.4"), webPod("next", "10.244.1.4")];
+    const done = webPod("done", "10.244.1.5");
     const count = await allEnd(
       {
         gone: () => api.objects.remove(old),
         again: () => api.objects.apply(anew),
         heir: () => api.objects.apply(heir),
-        completed: () => api.objects.patchStatus(job, { phase: "Succeeded" }),
+        completed: async () => {
+          for (const object of [job, done]) await api.objects.patchStatus(object, { phase: "Succeeded" });
+        },
         next: () => api.objects.apply(next),
       },
       async () => {
-        for (const object of [anew, heir, job, next]) await without(object);
-        await api.objects.apply(old, job);
+        for (const object of [anew, heir, job, next, done]) await without(object);
+        await api.objects.apply(old, job, done);
       },
-      ["10.244.1.3 10.244.1.4", "10.244.1.4 10.244.1.7"],
+      ["10.244.1.3 10.244.1.4 10.244.1.5", "10.244.1.4 10.244.1.7"],
       { again: "gone" },
     );
     expect(count).toBe(60);
-    for (const object of [anew, heir, job, next]) await without(object);
+    for (const object of [anew, heir, job, next, done]) await without(object);
   });
 
   it("labels of a namespace and a pod, an assignment, and a node that comes back (D)", async () => {
