@@ -230,6 +230,10 @@ export class Agent {
     return this.ready();
   }
 
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
   /** It sees what was done meanwhile as done at once. */
   async paused(act: () => Promise<unknown>): Promise<void> {
     this.#child.kill("SIGSTOP");
