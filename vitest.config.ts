@@ -49,7 +49,8 @@ export default defineConfig({
           include: ["test/cluster/**/*.test.ts"],
           globalSetup: "test/cluster/set-up.ts",
           pool: "forks",
-          fileParallelism: false,
+          // They mostly wait, each for a server of its own.
+          maxWorkers: 2,
           sequence: { groupOrder: 4 },
           testTimeout: 120_000,
           hookTimeout: 120_000,
