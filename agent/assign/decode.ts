@@ -1,8 +1,6 @@
-// Kubernetes objects as the one agent that assigns needs them. In: parsed JSON or YAML. Out: a frozen object and Problems. Pure.
-// Never throws, as model/decode.ts, whose rules these are.
-import { type Meta, metaOf } from "../model/kinds/meta.ts";
-import type { Problem } from "../model/objects.ts";
-import { describe, isObject, type Raw, type Report } from "../model/raw.ts";
+// Kubernetes objects as the one agent that assigns needs them: which kinds, and how. In: parsed JSON or YAML. Out: as model/decode.ts,
+// whose rules these are. Pure.
+import { type Decoded, decodeAs, type KnownKind } from "../model/decode.ts";
 import { decodeDemand } from "./kinds/egressip.ts";
 import { decodeIpam, type Ipam } from "./kinds/egressipam.ts";
 import { decodeSpace } from "./kinds/namespace.ts";
@@ -11,37 +9,13 @@ import type { Demand, Member, Space } from "./objects.ts";
 
 export type AssignObject = Demand | Ipam | Member | Space;
 
-type Decoder = (raw: Raw, meta: Meta, report: Report) => AssignObject | undefined;
-
-const kinds: ReadonlyMap<string, { readonly version: string; readonly decoder: Decoder }> = new Map<
-  string,
-  { readonly version: string; readonly decoder: Decoder }
->([
-  ["EgressIP", { version: "k8s.ovn.org/v1", decoder: decodeDemand }],
-  ["EgressIPAM", { version: "redhatcop.redhat.io/v1alpha1", decoder: decodeIpam }],
-  ["Node", { version: "v1", decoder: decodeMember }],
-  ["Namespace", { version: "v1", decoder: decodeSpace }],
+const kinds = new Map<string, KnownKind<AssignObject>>([
+  ["EgressIP", { kind: "EgressIP", version: "k8s.ovn.org/v1", decoder: decodeDemand }],
+  ["EgressIPAM", { kind: "EgressIPAM", version: "redhatcop.redhat.io/v1alpha1", decoder: decodeIpam }],
+  ["Node", { kind: "Node", version: "v1", decoder: decodeMember }],
+  ["Namespace", { kind: "Namespace", version: "v1", decoder: decodeSpace }],
 ]);
 
-export interface AssignDecoded {
-  readonly object?: AssignObject;
-  readonly problems: readonly Problem[];
-}
-
-export function decodeForAssign(raw: unknown, origin: string): AssignDecoded {
-  const problems: Problem[] = [];
-  let subject = origin;
-  const report: Report = (path, text) => problems.push({ object: subject, path, text });
-  if (!isObject(raw)) {
-    report("", `must be an object, not ${describe(raw)}`);
-    return { problems };
-  }
-  const { kind, apiVersion, metadata } = raw;
-  const known = typeof kind === "string" ? kinds.get(kind) : undefined;
-  if (known === undefined || known.version !== apiVersion) return { problems };
-  const meta = metaOf(metadata, kind as AssignObject["kind"], report);
-  if (meta === undefined) return { problems };
-  subject = `${String(kind)}/${meta.name}`;
-  const object = known.decoder(raw, meta, report);
-  return object === undefined ? { problems } : { object: Object.freeze(object), problems };
+export function decodeForAssign(raw: unknown, origin: string): Decoded<AssignObject> {
+  return decodeAs(kinds, raw, origin);
 }

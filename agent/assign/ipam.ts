@@ -4,10 +4,10 @@
 // what we did. A namespace in error keeps what it has, is told so, and stops nobody else.
 import { type Address, parseAddress } from "../model/ip.ts";
 import { byCodeUnit } from "../model/names.ts";
-import { matches } from "../model/select.ts";
 import { byAge, type Pins } from "./assign.ts";
 import type { Ipam, Pool } from "./kinds/egressipam.ts";
 import type { Demand, Finding, Member, Space } from "./objects.ts";
+import { pinsOf } from "./pins.ts";
 import { inPool, openPool, type Refusal, refusalOf } from "./pool.ts";
 
 export interface IpamInput {
@@ -241,39 +241,4 @@ function serve(
     say(space, scene, `no address is free in ${which} of EgressIPAM/${of.name}; widen it, or release others`);
     if (addresses.length > 0) want(one, addresses, scene, false);
   }
-}
-
-function pinsOf(
-  wanted: ReadonlyMap<string, Wanted>,
-  ipams: ReadonlyMap<string, Ipam>,
-  members: readonly Member[],
-): Pins {
-  const nodesOf = new Map<Pool, ReadonlySet<string>>();
-  for (const { pools, topologyLabel, nodeSelector } of ipams.values())
-    for (const pool of pools)
-      nodesOf.set(
-        pool,
-        new Set(
-          members
-            .filter(
-              ({ labels }) => labels[topologyLabel] === pool.labelValue && matches(nodeSelector, labels),
-            )
-            .map(({ name }) => name),
-        ),
-      );
-  const nowhere: ReadonlySet<string> = new Set();
-  return new Map(
-    [...wanted].map(([name, { ipam: of, addresses }]) => {
-      const pools = ipams.get(of)?.pools ?? [];
-      return [
-        name,
-        new Map(
-          addresses.map((address) => {
-            const pool = pools.find((one) => inPool(one, address));
-            return [address, (pool === undefined ? undefined : nodesOf.get(pool)) ?? nowhere];
-          }),
-        ),
-      ];
-    }),
-  );
 }

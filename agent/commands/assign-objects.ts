@@ -3,8 +3,8 @@
 // that are in use.
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { parseAllDocuments } from "yaml";
 import { type AssignObject, decodeForAssign } from "../assign/decode.ts";
+import { originOf, parseValues } from "../inputs/documents.ts";
 import { expand } from "../model/decode.ts";
 import { byCodeUnit } from "../model/names.ts";
 import type { Problem } from "../model/objects.ts";
@@ -21,7 +21,7 @@ export async function readAssignObjects(directory: string): Promise<AssignObject
   for (const name of names)
     for (const value of valuesOf(name, await readFile(path.join(directory, name), "utf8")))
       for (const item of expand(value)) {
-        const decoded = decodeForAssign(item, `file:${name}`);
+        const decoded = decodeForAssign(item, originOf(name));
         problems.push(...decoded.problems);
         if (decoded.object === undefined) continue;
         const key = `${decoded.object.kind}/${decoded.object.name}`;
@@ -37,16 +37,7 @@ export async function readAssignObjects(directory: string): Promise<AssignObject
 }
 
 function valuesOf(name: string, text: string): readonly unknown[] {
-  const documents = parseAllDocuments(text, {
-    schema: "core",
-    merge: false,
-    stringKeys: true,
-    logLevel: "silent",
-  });
-  const errors = "empty" in documents ? documents.errors : documents.flatMap((document) => document.errors);
-  const [first] = errors;
-  if (first !== undefined) throw new Error(`${name}: ${first.message}`, { cause: first });
-  return documents
-    .map((document): unknown => document.toJS({ maxAliasCount: 100 }))
-    .filter((value) => value !== null && value !== undefined);
+  const parsed = parseValues(name, text);
+  if (!("values" in parsed)) throw new Error(`${name}: line ${parsed.line + 1}: ${parsed.text}`);
+  return parsed.values.filter((value) => value !== null && value !== undefined);
 }

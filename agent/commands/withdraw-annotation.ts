@@ -1,6 +1,8 @@
 // What the Node object says of egress IPs that are on none of its links any more, at the end of all: the entries of this agent leave the
-// annotation. In: the record as it was before they were removed. Out: a line for who uninstalls, and whether it is done.
+// annotation. In: the record as it was before they were removed. Out: a line for who uninstalls, and whether it is done. What could not be
+// taken out stays recorded, so that the next uninstall tries again.
 import type { Config } from "../config.ts";
+import { openRecord } from "../inputs/record.ts";
 import type { IntentRecord } from "../model/facts.ts";
 import { SECONDARY_KEY } from "../telemetry/reports/annotation.ts";
 
@@ -32,7 +34,11 @@ export async function withdrawAnnotation(
     return true;
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    print(`! annotation: Node ${node} may list ${listed.join(", ")} in ${SECONDARY_KEY} still: ${why}\n`);
+    const addresses = record.addresses.filter(({ address }) => listed.includes(address));
+    await openRecord(config.stateDirectory).write({ addresses, sysctls: {}, secondaryHostEgressIPs: listed });
+    print(
+      `! annotation: Node ${node} may list ${listed.join(", ")} in ${SECONDARY_KEY} still: ${why}; uninstall again when the server answers\n`,
+    );
     return false;
   }
 }

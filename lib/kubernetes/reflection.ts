@@ -6,6 +6,7 @@ import type { Clock } from "./clock.ts";
 import { type Course, nextStep, type Outcome, proceed, type Step, startOfCourse } from "./course.ts";
 import { ParseError, StatusError } from "./errors.ts";
 import { pathOf } from "./paths.ts";
+import { createRight } from "./right.ts";
 import { isTooLarge } from "./status.ts";
 import { createStore } from "./store.ts";
 import type { Transport } from "./transport.ts";
@@ -30,8 +31,6 @@ export const reflectionDefaults: Omit<ReflectionSettings, "clock" | "random"> = 
   watchSeconds: 300,
 };
 
-/** A server that has something to tell at the beginning of a watch has begun to by then. */
-const PENDING_MS = 5_000;
 /** Of so many that changed last one should still be there. */
 const NEWEST = 3;
 
@@ -58,9 +57,7 @@ export function reflect<T>(
   const counts = { lists: 0, listed: 0, watches: 0, events: 0, unread: 0, behind: 0 };
   let course: Course = startOfCourse;
   let lastContact: number | undefined;
-  let lastRight: number | undefined;
-  /** The last watch said something, and nothing that could be taken over: it being taken again tells nothing. */
-  let stuck = false;
+  const right = createRight(clock);
   let position: Position = { resourceVersion: undefined };
   let listedVersion: string | undefined;
   /** It was listed otherwise than by a watch: a server that says 403 to that now is one that has just started. */
@@ -98,8 +95,7 @@ export function reflect<T>(
   const replaced = (resourceVersion: string): void => {
     counts.listed++;
     listedVersion = resourceVersion;
-    lastRight = clock.now();
-    stuck = false;
+    right.listed();
   };
 
   /** What changed last, each where it is found by its name. */
@@ -113,11 +109,10 @@ export function reflect<T>(
   const attempt = async (step: Step): Promise<Outcome> => {
     const abort = new AbortController();
     let openedAt: number | undefined;
-    let heard = false;
-    let moved = false;
+    const watching = right.watching(step.how === "watch", () => void note({ type: "watching" }));
     const onContact = (): void => {
       lastContact = clock.now();
-      heard = openedAt !== undefined;
+      watching.heard();
     };
     const parts: Attempt = {
       transport,
@@ -132,12 +127,6 @@ export function reflect<T>(
     const close = (): void => abort.abort(closing.signal.reason);
     closing.signal.addEventListener("abort", close, { once: true });
     position = { resourceVersion: step.how === "watch" ? step.resourceVersion : undefined };
-    let notStuck = (): void => {};
-    const isRight = (): void => {
-      lastRight = clock.now();
-      stuck = false;
-      note({ type: "watching" });
-    };
     const lived = (): number => (openedAt === undefined ? 0 : clock.now() - openedAt);
     try {
       if (step.how === "list") {
@@ -161,19 +150,12 @@ export function reflect<T>(
         gathering: step.how === "watchList" ? store.gather() : undefined,
         onOpen: () => {
           openedAt = clock.now();
-          // What it could not tell before it would tell at once.
-          if (stuck) notStuck = clock.after(PENDING_MS, () => heard || isRight());
-          else if (step.how === "watch") isRight();
-          else note({ type: "watching" });
+          watching.opened();
         },
         onEvent: () => {
           counts.events++;
         },
-        onMoved: () => {
-          moved = true;
-          if (stuck) isRight();
-          else lastRight = clock.now();
-        },
+        onMoved: () => watching.moved(),
         onListed: (resourceVersion) => {
           replaced(resourceVersion);
           note({ type: "listed", resourceVersion });
@@ -192,8 +174,7 @@ export function reflect<T>(
     } finally {
       closing.signal.removeEventListener("abort", close);
       abort.abort();
-      notStuck();
-      if (step.how === "watch" && openedAt !== undefined) stuck = heard && !moved;
+      watching.ended();
     }
   };
 
@@ -220,7 +201,7 @@ export function reflect<T>(
         absent,
         failure,
         lastContact,
-        lastRight,
+        lastRight: right.at,
         resourceVersion: position.resourceVersion ?? course.resourceVersion,
         listedVersion,
         counts: { lists, listed, watches, events, gaps, behind, replaced: store.replaced, unread },

@@ -1,6 +1,6 @@
 // The agent itself on a node of the lab, with a real API server as its source: a start while that is away, what it finds out when it
 // is back (known-faults BL-39, BL-95), an incident as a folder, and a cluster that does not want the feature.
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
@@ -245,7 +245,6 @@ describe.skipIf(reason !== undefined)(
       const others = JSON.stringify([egress[4], "10.10.10.99", egress[6]]);
       const key = "k8s.ovn.org/secondary-host-egress-ips";
       await api.objects.patch(ownNode, { metadata: { annotations: { [key]: others } } });
-      const record = await readFile(join(home.stateDirectory, "intent.json"), "utf8");
       const reach = ["--kubeconfig", kubeconfig, "--kubernetes-server", url];
       await refuse();
       const [program = ""] = home.words("plan", "none");
@@ -257,8 +256,6 @@ describe.skipIf(reason !== undefined)(
       ]);
       await accept();
       expect(await annotation()).toBe(others);
-      await mkdir(home.stateDirectory, { recursive: true });
-      await writeFile(join(home.stateDirectory, "intent.json"), record);
       expect((await home.uninstall("--node", "node1", ...reach)).stdout).toContain(
         `annotation: Node node1 does not list ${egress[4]}, ${egress[6]} any more\n`,
       );

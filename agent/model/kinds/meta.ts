@@ -16,11 +16,10 @@ export interface Meta {
   readonly annotations: unknown;
 }
 
-export function metaOf(
-  metadata: unknown,
-  kind: KubernetesObject["kind"] | "EgressIPAM",
-  report: Report,
-): Meta | undefined {
+/** Kinds of the agent of a node, and of who assigns. */
+export type MetaKind = KubernetesObject["kind"] | "EgressIPAM";
+
+export function metaOf(metadata: unknown, kind: MetaKind, report: Report): Meta | undefined {
   const { name, namespace, uid, creationTimestamp, deletionTimestamp, labels, annotations } = isObject(
     metadata,
   )
