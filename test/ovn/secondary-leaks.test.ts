@@ -97,6 +97,8 @@ async function sawOnly(
 const configs: readonly (OvnUpOptions & { readonly name: string })[] = [
   { name: "shared gateway, interconnect", gateway: "shared", interconnect: true },
   { name: "local gateway, interconnect", gateway: "local", interconnect: true },
+  { name: "shared gateway, one database", gateway: "shared", interconnect: false },
+  { name: "local gateway, one database", gateway: "local", interconnect: false },
 ];
 
 const why = noLab();
