@@ -1,5 +1,7 @@
 // The loop: facts, snapshot, plan, round; then wait for the next wake. In: inputs and a mode. Out: Rounds.
 // What decides is facts, never what was done before: a restart is a round, a switch of modes is a round, uninstall is one.
+
+import { createRest, inTurns } from "../lib/turns/index.ts";
 import { createBuild, type Objects } from "./model/build.ts";
 import type { Domain, HostFacts } from "./model/facts.ts";
 import { lastOf } from "./model/memo.ts";
@@ -71,8 +73,8 @@ export function createLoop(parts: LoopParts): Loop {
       const settings = parts.isDraining?.() ? drained(parts.settings) : parts.settings;
       // Both to their end: a reading of the host that goes on behind a failed round would end in the middle of the next.
       const [readObjects, readHost] = await Promise.allSettled([
-        parts.readObjects(allObjects).then((read) => {
-          build.prepare(settings, read);
+        parts.readObjects(allObjects).then(async (read) => {
+          await inTurns(build.prepare(settings, read));
           return read;
         }),
         parts.readHost(dirty),
@@ -85,8 +87,11 @@ export function createLoop(parts: LoopParts): Loop {
       const objects = readObjects.status === "fulfilled" ? readObjects.value : (unread as Objects);
       const observed = readHost.value;
       const read = performance.now();
+      const rest = createRest();
       const snapshot = build(settings, objects, observed);
+      await rest();
       const plan = parts.mode.plan(snapshot);
+      await rest();
       // A node that gives nothing any more does so whoever else has its egress IPs.
       const unconfirmed = settings.draining ? undefined : objects.unconfirmed;
       const host = adoptServed(plan, inDoubt && !unconfirmed ? toConfirm(plan, observed) : observed);
@@ -95,6 +100,7 @@ export function createLoop(parts: LoopParts): Loop {
       inDoubt = everConfirmed && unconfirmed !== undefined;
       if (write) parts.planned?.({ objects, snapshot, plan });
       const planned = performance.now();
+      await rest();
       const outcome = await carryOut(parts.backends, plan, host, {
         write,
         unconfirmed,

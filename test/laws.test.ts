@@ -9,6 +9,7 @@ import { planAsText } from "../agent/commands/plan.ts";
 import { openFiles } from "../agent/inputs/files.ts";
 import { createObjectStore } from "../agent/inputs/objects.ts";
 import type { HostFacts } from "../agent/model/facts.ts";
+import { atOnce } from "../agent/model/pieces.ts";
 import type { GatewayMode } from "../agent/model/settings.ts";
 import { nothing } from "../agent/plan/plan.ts";
 import { createBackends } from "../agent/sync/backends.ts";
@@ -249,7 +250,7 @@ test("quiet: which files the objects are in changes no byte of the plan", async 
           await writeFile(join(directory, `${file}.json`), JSON.stringify(list));
         }
         const input = openFiles(directory, { onChange: () => undefined });
-        const objects = createObjectStore()(await input.read({ all: true }));
+        const objects = atOnce(createObjectStore()(await input.read({ all: true })));
         input.close();
         const text = planAsText(await createPlayer(settingsOf(scenario, "local"))(objects, before));
         expect(text).toBe(planAsText(round));

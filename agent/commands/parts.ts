@@ -1,4 +1,6 @@
 // What `run`, `plan` and `uninstall` share: a loop over this host and where its objects come from.
+
+import { inTurns } from "../../lib/turns/index.ts";
 import { type HostOptions, openHost } from "../assemble.ts";
 import type { Config } from "../config.ts";
 import { openFiles } from "../inputs/files.ts";
@@ -30,7 +32,7 @@ function openManifests(directory: string, onChange: () => void): ObjectInput {
   const files = openFiles(directory, { onChange });
   const store = createObjectStore();
   return {
-    read: async (all) => store(await files.read({ all })),
+    read: async (all) => inTurns(store(await files.read({ all }))),
     told: () => undefined,
     // The folder is there tomorrow, too.
     keep: () => {},

@@ -3,13 +3,15 @@
 // Pods of all nodes are followed while this node has an egress IP to give, else its own alone. What it is to gain waits until all
 // pods are known: packets of one that is not in the set would leave with the node's address.
 import type { Cluster } from "../../lib/kubernetes/index.ts";
+import { createRest, inTurns } from "../../lib/turns/index.ts";
 import type { Objects } from "../model/build.ts";
 import { byCodeUnit } from "../model/names.ts";
 import type { EgressIP, KubernetesObject, Problem, Unconfirmed } from "../model/objects.ts";
+import { atOnce } from "../model/pieces.ts";
 import { entriesOf, getFrom, sizeOf } from "../model/shards.ts";
 import { Feed, type Scope } from "./kubernetes/feed.ts";
 import { silentFor } from "./kubernetes/freshness.ts";
-import { KINDS, type Kind, keptAs, objectOf, problemsOf, RESOURCES } from "./kubernetes/kinds.ts";
+import { type Kept, KINDS, type Kind, keptAs, objectOf, problemsOf, RESOURCES } from "./kubernetes/kinds.ts";
 import type { LastGood } from "./kubernetes/last-good.ts";
 import { type KubernetesTold, stateOf } from "./kubernetes/told.ts";
 import { createObjectStore } from "./objects.ts";
@@ -40,6 +42,9 @@ export interface KubernetesInput {
 /** How long all pods are followed on when nothing is held any more: an egress IP that comes back would have them listed again. */
 const NARROW_MS = 300_000;
 
+/** Objects at a time: a few milliseconds. */
+const PIECE = 2048;
+
 export function openKubernetes(parts: KubernetesParts): KubernetesInput {
   const { cluster, node, lastGood, clock } = parts;
   const opened = clock();
@@ -47,8 +52,8 @@ export function openKubernetes(parts: KubernetesParts): KubernetesInput {
   const problems = new Map<string, readonly Problem[]>();
   /** EgressIPs of which this node does not gain yet what it is to. */
   const deferred = new Set<string>();
-  let objects: Objects = store(lastGood ?? { objects: new Map(), problems: [], changed: [] });
-  let told: readonly Problem[] = [];
+  let objects: Objects = atOnce(store(lastGood ?? { objects: new Map(), problems: [], changed: [] }));
+  let said: readonly Problem[] = [];
   let doubtedSince: string | undefined;
   let heldAt = Number.NEGATIVE_INFINITY;
   /** This node has an egress IP to give; undefined while that is to be looked up. */
@@ -111,36 +116,29 @@ export function openKubernetes(parts: KubernetesParts): KubernetesInput {
     return holds || (podFeed.scope === "all" && clock() - heldAt < NARROW_MS) ? "all" : "own";
   };
 
-  /** Takes over what the server has told, and says which keys of the store that concerns. */
-  const changes = (): readonly string[] => {
-    const keys: string[] = [];
-    for (const feed of feeds) {
-      if (feed !== podFeed) feed.want("all");
-      else {
-        const scope = scopeWanted();
-        if (scope !== undefined) feed.want(scope);
-      }
-      const before = keys.length;
-      for (const key of feed.take()) keys.push(`${feed.kind}/${key}`);
-      if (feed === egressIPFeed && keys.length > before) holds = undefined;
-    }
-    if (podFeed.scope === "all") {
-      keys.push(...deferred);
-      deferred.clear();
-    }
-    return keys;
+  /** What the server has told since, all of one moment; whether that is believed is of the same. */
+  const told = (): readonly (readonly [Feed, ReturnType<Feed["take"]>])[] => {
+    const news = feeds.map((feed) => {
+      const scope = feed === podFeed ? scopeWanted() : "all";
+      if (scope !== undefined) feed.want(scope);
+      const taken = feed.take();
+      if (feed === egressIPFeed && taken.size > 0) holds = undefined;
+      return [feed, taken] as const;
+    });
+    if (podFeed.scope !== "all" || deferred.size === 0) return news;
+    const waited = new Map([...deferred].map((name) => [name, egressIPFeed.get(name)]));
+    deferred.clear();
+    return [...news, [egressIPFeed, waited]];
   };
 
-  const get = (key: string): KubernetesObject | undefined => {
-    const slash = key.indexOf("/");
-    const feed = feeds.find(({ kind }) => kind === key.slice(0, slash));
-    const kept = feed?.get(key.slice(slash + 1));
+  /** The object of a key in the store, and what is wrong with it. */
+  const read = (key: string, kept: Kept | undefined): KubernetesObject | undefined => {
     const found = problemsOf(kept);
     if (found.length > 0) problems.set(key, found);
     else problems.delete(key);
     const object = objectOf(kept);
     if (object?.kind !== "EgressIP" || podFeed.scope === "all" || !isGivenBy(node, object)) return object;
-    deferred.add(key);
+    deferred.add(object.name);
     return withoutGains(node, object, objects.egressIPs.get(object.name));
   };
 
@@ -168,25 +166,36 @@ export function openKubernetes(parts: KubernetesParts): KubernetesInput {
 
   const isComplete = () => feeds.every((feed) => feed.scope !== undefined);
 
-  const update = (): void => {
-    const changed = changes();
-    const before = problems.size;
+  const taking = function* (): Generator<undefined, Objects> {
+    const news = told();
     const doubt = unconfirmed();
-    const fresh = new Map(changed.map((key) => [key, get(key)]));
-    if (before > 0 || problems.size > 0 || doubt !== undefined || told.length > 0)
-      told = Object.freeze([...inOrder(problems), ...problemOf(doubt, cluster.server, lastGood)]);
-    objects = store({
-      objects: fresh as ReadonlyMap<string, KubernetesObject>,
-      problems: told,
-      changed,
+    const before = problems.size;
+    const changed = new Map<string, KubernetesObject | undefined>();
+    for (const [{ kind }, taken] of news)
+      for (const [name, kept] of taken) {
+        const key = `${kind}/${name}`;
+        changed.set(key, read(key, kept));
+        if (changed.size % PIECE === 0) yield;
+      }
+    if (before > 0 || problems.size > 0 || doubt !== undefined || said.length > 0)
+      said = Object.freeze([...inOrder(problems), ...problemOf(doubt, cluster.server, lastGood)]);
+    return yield* store({
+      objects: changed as ReadonlyMap<string, KubernetesObject>,
+      problems: said,
+      changed: changed.keys(),
       unconfirmed: doubt,
     });
+  };
+  /** Not again before it has ended: the loop reads one time after the other. */
+  const update = async (): Promise<void> => {
+    objects = await inTurns(taking());
   };
 
   /** The first readings wait, so that a start does not begin with a failure, or with what was true some time ago. */
   const settle = async (): Promise<void> => {
+    const rest = createRest();
     for (;;) {
-      update();
+      await update();
       const left = opened + parts.firstWaitMs - clock();
       if (isComplete() || left <= 0) return;
       let callOff = () => {};
@@ -195,12 +204,15 @@ export function openKubernetes(parts: KubernetesParts): KubernetesInput {
         callOff = parts.after(left, resolve);
       });
       callOff();
+      // Who has listed something has worked on it in this turn.
+      await rest();
     }
   };
 
-  update();
+  const opening = update();
   return {
     read: async () => {
+      await opening;
       await settle();
       if (!isComplete() && lastGood === undefined) {
         const missing = [...doubts()].map(([kind, why]) => `${RESOURCES[kind].plural} ${why}`);

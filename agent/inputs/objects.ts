@@ -12,7 +12,7 @@ import type {
   Unconfirmed,
 } from "../model/objects.ts";
 import type { SelectedPod } from "../model/selection.ts";
-import { emptyShards, getFrom, type Shards, withEntries } from "../model/shards.ts";
+import { changing, emptyShards, getFrom, type Shards } from "../model/shards.ts";
 import type { KubernetesTold } from "./kubernetes/told.ts";
 
 /** Where objects come from. */
@@ -39,23 +39,26 @@ export interface ObjectFacts {
   readonly unconfirmed?: Unconfirmed | undefined;
 }
 
-export function createObjectStore(): (facts: ObjectFacts) => Objects {
+/** Pods at a time: a few milliseconds. */
+const PIECE = 2048;
+
+/** Objects from one change to the next. Pieces of the work are interrupted only if nothing else is given to it meanwhile. */
+export function createObjectStore(): (facts: ObjectFacts) => Generator<undefined, Objects> {
   let egressIPs: ReadonlyMap<string, EgressIP> = new Map();
   let nodes: ReadonlyMap<string, Node> = new Map();
   let namespaces: ReadonlyMap<string, Namespace> = new Map();
   let pods: Shards<Pod> = emptyShards();
-  return ({ objects, problems, changed, unconfirmed }) => {
-    const podChanges: (readonly [string, Pod | undefined])[] = [];
+  return function* ({ objects, problems, changed, unconfirmed }) {
+    const podsAfter = changing(pods);
+    let looked = 0;
     const others = { EgressIP: new Map(egressIPs), Node: new Map(nodes), Namespace: new Map(namespaces) };
     const touched = new Set<string>();
     for (const key of changed) {
       const object = objects.get(key);
       const kind = key.slice(0, key.indexOf("/"));
       if (kind === "Pod") {
-        podChanges.push([
-          key,
-          object?.kind === "Pod" ? keepAddresses(getFrom(pods, key), object) : undefined,
-        ]);
+        podsAfter.set(key, object?.kind === "Pod" ? keepAddresses(getFrom(pods, key), object) : undefined);
+        if (++looked % PIECE === 0) yield;
         continue;
       }
       touched.add(kind);
@@ -67,7 +70,7 @@ export function createObjectStore(): (facts: ObjectFacts) => Objects {
     if (touched.has("EgressIP")) egressIPs = others.EgressIP;
     if (touched.has("Node")) nodes = others.Node;
     if (touched.has("Namespace")) namespaces = others.Namespace;
-    pods = withEntries(pods, podChanges);
+    pods = podsAfter.end();
     return Object.freeze({ egressIPs, nodes, namespaces, pods, problems, unconfirmed });
   };
 }

@@ -2,7 +2,7 @@
 // The value is a function of the pods alone: the previous index saves work, it never decides anything.
 import type { Address } from "./ip.ts";
 import { addressesOf, inOrder, type SelectedPod } from "./selection.ts";
-import { compareShards, emptyShards, getFrom, type Shards, withEntries } from "./shards.ts";
+import { changing, comparing, emptyShards, getFrom, type Shards } from "./shards.ts";
 
 /** Pods that claim one address, the one that counts first. More than one is a fault to be named. */
 export type Claims = readonly SelectedPod[];
@@ -20,7 +20,14 @@ export const NO_ADDRESSES: AddressIndex = Object.freeze({
   contested: new Set<Address>(),
 });
 
-export function indexAddresses(previous: AddressIndex, selected: Shards<SelectedPod>): AddressIndex {
+/** Addresses at a time: a few milliseconds. */
+const PIECE = 2048;
+
+/** In pieces; to be thrown away as a whole when it is not gone on with. */
+export function* indexAddresses(
+  previous: AddressIndex,
+  selected: Shards<SelectedPod>,
+): Generator<undefined, AddressIndex> {
   if (previous.selected === selected) return previous;
   const changed = new Map<Address, SelectedPod[]>();
   const claimsOf = (address: Address): SelectedPod[] => {
@@ -31,7 +38,7 @@ export function indexAddresses(previous: AddressIndex, selected: Shards<Selected
     changed.set(address, copy);
     return copy;
   };
-  compareShards(previous.selected, selected, (_key, before, after) => {
+  yield* comparing(previous.selected, selected, (_key, before, after) => {
     if (before !== undefined) {
       for (const address of addressesOf(before)) {
         const claims = claimsOf(address);
@@ -41,15 +48,17 @@ export function indexAddresses(previous: AddressIndex, selected: Shards<Selected
     if (after !== undefined) for (const address of addressesOf(after)) claimsOf(address).push(after);
   });
   const contested = new Set(previous.contested);
-  const updates: (readonly [string, Claims | undefined])[] = [];
+  const updated = changing(previous.claims);
+  let looked = 0;
   for (const [address, claims] of changed) {
     if (claims.length > 1) {
       claims.sort(claimOrder);
       contested.add(address);
     } else contested.delete(address);
-    updates.push([address, claims.length === 0 ? undefined : claims]);
+    updated.set(address, claims.length === 0 ? undefined : claims);
+    if (++looked % PIECE === 0) yield;
   }
-  return Object.freeze({ selected, claims: withEntries(previous.claims, updates), contested });
+  return Object.freeze({ selected, claims: updated.end(), contested });
 }
 
 function claimOrder(a: SelectedPod, b: SelectedPod): number {

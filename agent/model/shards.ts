@@ -2,6 +2,8 @@
 // Why: with 20 000 pods a change of one must not touch the other 19 999. Replacing one entry makes one new shard; whatever
 // is derived from a shard is remembered by the shard's identity, and two maps are compared by looking at shards that differ.
 
+import { atOnce } from "./pieces.ts";
+
 const COUNT = 1024;
 
 export type Shard<V> = ReadonlyMap<string, V>;
@@ -31,19 +33,53 @@ export function withEntries<V>(
   map: Shards<V>,
   changes: Iterable<readonly [string, V | undefined]>,
 ): Shards<V> {
+  const all = changing(map);
+  for (const [key, value] of changes) all.set(key, value);
+  return all.end();
+}
+
+/** The same an entry at a time. */
+export function changing<V>(map: Shards<V>): {
+  set(key: string, value: V | undefined): void;
+  /** Called once, and last. */
+  end(): Shards<V>;
+} {
   let shards: Shard<V>[] | undefined;
-  for (const [key, value] of changes) {
-    const index = shardOf(key);
-    const before = map.shards[index] as Shard<V>;
-    const now = shards === undefined ? before : (shards[index] as Shard<V>);
-    if (value === undefined ? !now.has(key) : now.get(key) === value) continue;
-    shards ??= [...map.shards];
-    const shard = now === before || now === EMPTY_SHARD ? new Map(now) : (now as Map<string, V>);
-    if (value === undefined) shard.delete(key);
-    else shard.set(key, value);
-    shards[index] = shard.size === 0 ? EMPTY_SHARD : shard;
+  return {
+    set: (key, value) => {
+      const index = shardOf(key);
+      const before = map.shards[index] as Shard<V>;
+      const now = shards === undefined ? before : (shards[index] as Shard<V>);
+      if (value === undefined ? !now.has(key) : now.get(key) === value) return;
+      shards ??= [...map.shards];
+      const shard = now === before || now === EMPTY_SHARD ? new Map(now) : (now as Map<string, V>);
+      if (value === undefined) shard.delete(key);
+      else shard.set(key, value);
+      shards[index] = shard.size === 0 ? EMPTY_SHARD : shard;
+    },
+    end: () => (shards === undefined ? map : Object.freeze({ shards })),
+  };
+}
+
+/**
+ * From one map to another, so many shards at a time: each is the one before with that many more shards taken over, the last one is
+ * `after` itself. What is derived shard by shard is derived in pieces so, and in the end the same.
+ */
+export function* stepsTo<V>(
+  before: Shards<V>,
+  after: Shards<V>,
+  atATime: number,
+): Generator<Shards<V>, void> {
+  let shards: Shard<V>[] | undefined;
+  let taken = 0;
+  for (let at = 0; at < COUNT; at++) {
+    if (before.shards[at] === after.shards[at]) continue;
+    if (taken > 0 && taken % atATime === 0) yield Object.freeze({ shards: [...(shards ?? [])] });
+    shards ??= [...before.shards];
+    shards[at] = after.shards[at] as Shard<V>;
+    taken++;
   }
-  return shards === undefined ? map : Object.freeze({ shards });
+  yield after;
 }
 
 export function shardsFrom<V>(entries: Iterable<readonly [string, V]>): Shards<V> {
@@ -111,11 +147,18 @@ export function isEmpty(map: Shards<unknown>): boolean {
 }
 
 /** Calls back for each key whose value differs, with both values; `undefined` is absent. Skips shards that are the same. */
-export function compareShards<V>(
+export function compareShards<V>(before: Shards<V>, after: Shards<V>, on: Differs<V>): void {
+  atOnce(comparing(before, after, on));
+}
+
+type Differs<V> = (key: string, before: V | undefined, after: V | undefined) => void;
+
+/** The same in pieces. */
+export function* comparing<V>(
   before: Shards<V>,
   after: Shards<V>,
-  on: (key: string, before: V | undefined, after: V | undefined) => void,
-): void {
+  on: Differs<V>,
+): Generator<undefined, void> {
   for (let i = 0; i < COUNT; i++) {
     const old = before.shards[i] as Shard<V>;
     const now = after.shards[i] as Shard<V>;
@@ -128,6 +171,7 @@ export function compareShards<V>(
       old.forEach((value, key) => {
         if (!now.has(key)) on(key, value, undefined);
       });
+    yield;
   }
 }
 

@@ -3,7 +3,7 @@
 // (a mark is free only when its flows are gone). Of objects that nobody confirms nothing is retired, and nothing is told to others; after
 // a failure only what is released goes.
 // Also the printer of a round: the same text for `plan`, the golden files, the debug socket and bug reports.
-import { setImmediate } from "node:timers/promises";
+import { createRest } from "../../lib/turns/index.ts";
 import type { Domain, HostFacts } from "../model/facts.ts";
 import type { Unconfirmed } from "../model/objects.ts";
 import type { Plan } from "../plan/plan.ts";
@@ -54,6 +54,8 @@ export async function carryOut(
   start: HostFacts,
   options: RoundOptions,
 ): Promise<Outcome> {
+  // What comes in while much is worked out, probes and requests among it, is not to wait for the end of all of it.
+  const rest = createRest();
   const steps: Step[] = [];
   const failures: Failure[] = [];
   const wrote = new Map<AnyBackend, number>();
@@ -78,7 +80,7 @@ export async function carryOut(
     for (const backend of group) {
       const changes = guarded(backend, phase, () => changesOf(backend));
       if (changes.length > 0) acting.push({ backend, changes });
-      await turn(changes);
+      await rest();
     }
     // Of what is taken away now some may be read by another name, too.
     if (phase === "retire" && acting.length > 0) options.ahead?.doubt(toReadBack({ wrote, failures }));
@@ -91,7 +93,7 @@ export async function carryOut(
         running.push(undefined);
         continue;
       }
-      await turn(changes);
+      await rest();
       const ready = phase === "establish" ? prepared.get(backend) : undefined;
       const apply = () => backend.apply(changes, step.lines);
       running.push(failureOf(ready === undefined ? apply() : ready.then(apply)));
@@ -100,9 +102,9 @@ export async function carryOut(
     for (const [index, { backend, changes }] of acting.entries()) {
       // Worked out while the tools are at it; thrown away when they fail.
       const isTold = options.write && backend.reread !== undefined;
-      await turn(changes);
+      await rest();
       const after = isTold ? facts : backend.predict(facts, changes);
-      await turn(changes);
+      await rest();
       const predicted = backend.settle?.(plan, after) ?? after;
       const error = await running[index];
       if (error !== undefined) failures.push({ backend: backend.name, phase, error });
@@ -199,14 +201,6 @@ export async function carryOut(
       );
   }
   return { steps, failures, facts, wrote };
-}
-
-/** More of them are looked at for milliseconds each time. */
-const MANY_CHANGES = 2_000;
-
-/** What comes in while much is worked out, probes and requests among it, is not to wait for the end of all of it. */
-async function turn(changes: readonly unknown[]): Promise<void> {
-  if (changes.length > MANY_CHANGES) await setImmediate();
 }
 
 const NO_CHANGES: Diff<unknown> = { establish: [], retire: [] };

@@ -1,5 +1,6 @@
 // A cluster: one identity, one pool of connections, and the reflections that use them. In: where the configuration is. Out:
 // requests and reflections, until closed.
+import { createRest } from "../turns/index.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { ParseError, UnreachableError } from "./errors.ts";
 import { openCredentials } from "./identity.ts";
@@ -15,7 +16,10 @@ export async function openCluster(options: OpenOptions = {}, parts: ClusterParts
   const clock: Clock = parts.clock ?? systemClock;
   const settings: ReflectionSettings = { ...reflectionDefaults, random: Math.random, ...parts, clock };
   const { userAgent = "kubernetes-reflector", connections = 16, timeoutMs = 30_000 } = options;
+  const rest = createRest();
   const credentials = await openCredentials(options, clock);
+  // Each loads a library that is dear.
+  await rest();
   const transport = await openTransport(credentials, { userAgent, connections, headersTimeoutMs: timeoutMs });
   const traits: ServerTraits = { watchList: true };
   const reflections = new Set<{ close(): void }>();

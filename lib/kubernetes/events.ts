@@ -80,7 +80,10 @@ export function resourceVersionOf({ metadata }: Raw): string {
  * Kubernetes 1.35 (KEP-5504); ones that are no numbers are taken as not older.
  */
 export const isBefore = (a: string, b: string): boolean =>
-  /^\d+$/.test(a) && /^\d+$/.test(b) && BigInt(a) < BigInt(b);
+  NUMBER.test(a) && NUMBER.test(b) && (a.length === b.length ? a < b : a.length < b.length);
+
+/** As servers write them; of any length, so they are compared as text. */
+const NUMBER = /^(?:0|[1-9]\d*)$/;
 
 function parsed(text: string): unknown {
   try {

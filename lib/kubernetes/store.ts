@@ -120,15 +120,16 @@ export function createStore<T>(project: Project<T>): Store<T> {
       const found: Known[] = [];
       for (const [key, version] of versions) {
         const resourceVersion = version.slice(version.indexOf(" ") + 1);
+        const last = found[count - 1];
+        if (last !== undefined && !isBefore(last.resourceVersion, resourceVersion)) continue;
         const at = found.findIndex((other) => isBefore(other.resourceVersion, resourceVersion));
-        if (at === -1 && found.length >= count) continue;
         found.splice(at === -1 ? found.length : at, 0, { key, resourceVersion });
         found.length = Math.min(found.length, count);
       }
       return found;
     },
     takeChanged: () => {
-      const keys = [...changed].sort((a, b) => (a < b ? -1 : 1));
+      const keys = [...changed];
       changed.clear();
       return keys;
     },

@@ -46,7 +46,7 @@ export interface Reflection<T> {
   /** By `namespace/name`, or `name` where the kind has no namespaces. One live map; objects that did not change stay the same. */
   readonly objects: ReadonlyMap<string, T>;
   readonly state: ReflectionState;
-  /** Keys added, changed, replaced or removed since the last call; sorted. */
+  /** Keys added, changed, replaced or removed since the last call; in no order. */
   takeChanged(): readonly string[];
   close(): void;
 }

@@ -1,5 +1,6 @@
 // Runs inside the node's namespace: an agent's parts over the API server, from its first request on. Prints a line when the first
 // plan is made, a line for each later round that wrote, and a last one when its input ends.
+import { readFileSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as wait } from "node:timers/promises";
 import { assemble, openObjects } from "../../agent/commands/parts.ts";
@@ -13,6 +14,8 @@ const say = (value: unknown) => process.stdout.write(`${JSON.stringify(value)}\n
 const config = parseConfig(gather({}, process.env));
 const delay = monitorEventLoopDelay({ resolution: 1 });
 const stall = () => delay.max / 1e6;
+/** MiB: the most that it ever was. The maximum that getrusage(2) tells is inherited from who started this process. */
+const peak = () => Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1]) / 1024;
 delay.enable();
 const cpu = process.cpuUsage();
 const start = performance.now();
@@ -55,6 +58,7 @@ const first = {
   stallLoading,
   stall: stall(),
   rss: process.memoryUsage.rss() / 2 ** 20,
+  peak: peak(),
 };
 delay.reset();
 let dirty: ReadonlySet<Domain> = new Set(DOMAINS);
@@ -63,7 +67,7 @@ do {
   if (outcome.failures.length > 0) throw outcome.failures[0]?.error;
   dirty = loop.unverified();
 } while (dirty.size > 0);
-say({ ...first, stallWriting: stall() });
+say({ ...first, stallWriting: stall(), peakWriting: peak() });
 delay.reset();
 
 let over = false;
@@ -78,11 +82,10 @@ while (!over) {
   const lines = outcome.steps.flatMap((step) => step.lines);
   if (lines.length > 0) say({ at: String(process.hrtime.bigint()), lines });
 }
-// `maxRSS` is the most that it ever was.
 say({
   stall: stall(),
   rss: process.memoryUsage.rss() / 2 ** 20,
-  peak: process.resourceUsage().maxRSS / 1024,
+  peak: peak(),
 });
 await host.close();
 await objects.close();

@@ -31,6 +31,9 @@ export interface First {
   readonly stall: number;
   readonly stallWriting: number;
   readonly rss: number;
+  /** The most that it had been until then. */
+  readonly peak: number;
+  readonly peakWriting: number;
   readonly rounds: number;
   readonly took: Readonly<Record<string, number>>;
 }
@@ -38,6 +41,7 @@ export interface First {
 export interface KubernetesCost {
   readonly version: string;
   readonly filled: number;
+  readonly pages: readonly Reading[];
   readonly server: readonly Reading[];
   readonly file: readonly Reading[];
   readonly first: readonly First[];
@@ -76,7 +80,7 @@ await bundle.write({ dir: bundled, format: "esm" });
 await bundle.close();
 
 const lines = join(api.folder, "pods.jsonl");
-async function floor(how: "keep" | "server" | "file"): Promise<Reading> {
+async function floor(how: "keep" | "pages" | "server" | "file"): Promise<Reading> {
   const files = ["ca.crt", "admin.crt", "admin.key"].map((name) => api.file(name));
   const words = [script("kubernetes-floor.ts"), api.url, ...files, String(count), how, lines];
   const options = { timeoutMs: 300_000 };
@@ -141,11 +145,13 @@ async function manyEvents(next: (address: string) => Promise<bigint>): Promise<v
 }
 
 await floor("keep");
+const pages: Reading[] = [];
 const server: Reading[] = [];
 const file: Reading[] = [];
 const first: First[] = [];
 const last: KubernetesCost["last"][number][] = [];
 for (let turn = 0; turn < turns; turn++) {
+  pages.push(await floor("pages"));
   server.push(await floor("server"));
   file.push(await floor("file"));
   const took = await agent(turn === turns - 1 ? manyEvents : async () => {});
@@ -164,6 +170,7 @@ await run("ipset", ["destroy", "floor"]);
 const cost: KubernetesCost = {
   version: api.version,
   filled,
+  pages,
   server,
   file,
   first,

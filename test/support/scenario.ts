@@ -13,6 +13,7 @@ import { decode, expand } from "../../agent/model/decode.ts";
 import type { HostFacts } from "../../agent/model/facts.ts";
 import { byCodeUnit } from "../../agent/model/names.ts";
 import { type KubernetesObject, keyOf, type Problem } from "../../agent/model/objects.ts";
+import { atOnce } from "../../agent/model/pieces.ts";
 import type { GatewayMode, Settings } from "../../agent/model/settings.ts";
 import type { LinkKind } from "./privileged.ts";
 import { type Expectation, parsePackets } from "./scenario-packets.ts";
@@ -157,7 +158,7 @@ export function createReader(): Read {
       .filter((key) => JSON.stringify(before.get(key)) !== JSON.stringify(objects.get(key)))
       .sort(byCodeUnit);
     before = objects;
-    return store({ objects, problems: problems.sort(byText), changed });
+    return atOnce(store({ objects, problems: problems.sort(byText), changed }));
   };
 }
 

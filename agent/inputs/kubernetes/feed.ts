@@ -1,7 +1,8 @@
 // One kind of object as it is believed: the reflection that counts, and the one that is to take its place when it is complete, for
-// another scope or to confirm what is hard to believe. In: reflections. Out: keys to take over, and what is wrong.
+// another scope or to confirm what is hard to believe. In: reflections. Out: objects to take over, and what is wrong.
 // Make before break: the one that counts is closed when its successor was listed as a whole and is believed.
 import type { Reflection } from "../../../lib/kubernetes/index.ts";
+import { byCodeUnit } from "../../model/names.ts";
 import { isStale } from "./freshness.ts";
 import type { Kept, Kind } from "./kinds.ts";
 import { doubtIn, type Known } from "./valve.ts";
@@ -28,6 +29,9 @@ export interface FeedParts {
 
 /** A kind that is not there cannot say that its objects were deleted: they may be back with it (known-faults BL-91 iii). */
 const ABSENT = "the server does not know this kind (is its CRD installed?)";
+
+type Taken = ReadonlyMap<string, Kept | undefined>;
+const NOTHING: Taken = new Map();
 
 interface Opened {
   readonly scope: Scope;
@@ -117,8 +121,8 @@ export class Feed {
     return isAnswered(this.#next) || this.#current !== undefined;
   }
 
-  /** Keys whose object is to be asked for anew. */
-  take(): Iterable<string> {
+  /** What is to be taken over, as it is at this moment; undefined for what is not there any more. */
+  take(): Taken {
     const taken = isAnswered(this.#next) ? this.#takeNext(this.#next as Opened) : undefined;
     return taken ?? this.#takeCurrent();
   }
@@ -130,7 +134,7 @@ export class Feed {
     this.#current?.reflection.close();
   }
 
-  #takeNext(next: Opened): Iterable<string> | undefined {
+  #takeNext(next: Opened): Taken | undefined {
     const { absent } = next.reflection.state;
     const why = next.confirms || absent ? undefined : this.#doubtIn(next);
     if (why !== undefined) {
@@ -147,17 +151,17 @@ export class Feed {
     this.#listed = reflection.state.counts.listed;
     this.#behind = reflection.state.counts.behind;
     this.#takesAll = absent;
-    return absent ? [] : this.#all(next);
+    return absent ? NOTHING : this.#all(next);
   }
 
-  #takeCurrent(): Iterable<string> {
+  #takeCurrent(): Taken {
     const current = this.#current;
-    if (current === undefined) return [];
+    if (current === undefined) return NOTHING;
     const { state } = current.reflection;
-    const changed = current.reflection.takeChanged();
+    const changed = [...current.reflection.takeChanged()].sort(byCodeUnit);
     if (state.absent) {
       for (const key of changed) this.#held.add(key);
-      return [];
+      return NOTHING;
     }
     if (state.counts.listed !== this.#listed) {
       this.#listed = state.counts.listed;
@@ -172,24 +176,31 @@ export class Feed {
     if (this.#doubt === undefined) {
       if (this.#takesAll) return this.#all(current);
       this.#version = state.resourceVersion ?? this.#version;
-      const all = new Set([...this.#held, ...changed]);
+      const all = [...this.#held, ...changed];
       this.#held.clear();
-      return all;
+      return this.#get(all);
     }
     const known = this.#parts.known();
     const news: string[] = [];
     for (const key of changed)
       if (known.has(key)) this.#held.add(key);
       else news.push(key);
-    return news;
+    return this.#get(news);
+  }
+
+  #get(keys: readonly string[]): Taken {
+    return new Map(keys.map((key) => [key, this.get(key)]));
   }
 
   /** What was known from elsewhere goes with what is followed now. */
-  #all({ reflection: { objects, state } }: Opened): Iterable<string> {
+  #all({ reflection: { objects, state } }: Opened): Taken {
     this.#takesAll = false;
     this.#held.clear();
     this.#version = state.resourceVersion ?? this.#version;
-    return new Set([...this.#parts.known().keys(), ...objects.keys()]);
+    const all = new Map<string, Kept | undefined>();
+    for (const key of this.#parts.known().keys()) all.set(key, undefined);
+    for (const [key, kept] of objects) all.set(key, kept);
+    return all;
   }
 
   #doubtIn({ scope, reflection: { objects, state } }: Opened, isBehind = false): string | undefined {

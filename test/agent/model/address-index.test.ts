@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type AddressIndex, indexAddresses, NO_ADDRESSES } from "../../../agent/model/address-index.ts";
+import { atOnce } from "../../../agent/model/pieces.ts";
 import type { SelectedPod } from "../../../agent/model/selection.ts";
 import {
   emptyShards,
@@ -12,6 +13,8 @@ import {
   withEntries,
 } from "../../../agent/model/shards.ts";
 import { egressIP, pod } from "../make.ts";
+
+const indexed = (...of: Parameters<typeof indexAddresses>) => atOnce(indexAddresses(...of));
 
 const older = egressIP("older", { created: "2026-01-01T00:00:00Z", requested: ["172.18.0.50", "fd00::50"] });
 const younger = egressIP("younger", { created: "2026-01-02T00:00:00Z", requested: ["172.18.0.51"] });
@@ -56,10 +59,8 @@ describe("the address index", () => {
             return [`Pod/shop/${name}`, of === undefined ? undefined : selection(name, list, of.by)] as const;
           });
           selected = withEntries(selected, entries);
-          kept = indexAddresses(kept, selected);
-          expect(plainly(kept)).toEqual(
-            plainly(indexAddresses(NO_ADDRESSES, shardsFrom(entriesOf(selected)))),
-          );
+          kept = indexed(kept, selected);
+          expect(plainly(kept)).toEqual(plainly(indexed(NO_ADDRESSES, shardsFrom(entriesOf(selected)))));
         }
       }),
       { numRuns: 300 },
@@ -68,8 +69,8 @@ describe("the address index", () => {
 
   it("is the same index when the selection is", () => {
     const selected = shardsFrom([["Pod/shop/a", selection("a", ["10.244.1.3"])] as const]);
-    const index = indexAddresses(NO_ADDRESSES, selected);
-    expect(indexAddresses(index, selected)).toBe(index);
+    const index = indexed(NO_ADDRESSES, selected);
+    expect(indexed(index, selected)).toBe(index);
   });
 
   it("puts the claim of the older EgressIP first, then the lower name", () => {
@@ -87,17 +88,17 @@ describe("the address index", () => {
           ] as const,
       ),
     );
-    const index = indexAddresses(NO_ADDRESSES, selected);
+    const index = indexed(NO_ADDRESSES, selected);
     expect(getFrom(index.claims, "10.244.1.3")?.map((claim) => claim.pod.name)).toEqual(["c", "d", "a", "b"]);
     expect([...index.contested]).toEqual(["10.244.1.3"]);
   });
 
   it("lets the address go with its pod when the pod gets another one (BL-03, BL-31)", () => {
-    const before = indexAddresses(
+    const before = indexed(
       NO_ADDRESSES,
       shardsFrom([["Pod/shop/a", selection("a", ["10.244.1.3"])] as const]),
     );
-    const after = indexAddresses(
+    const after = indexed(
       before,
       withEntries(before.selected, [["Pod/shop/a", selection("a", ["10.244.1.7"])]]),
     );

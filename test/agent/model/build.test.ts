@@ -113,6 +113,28 @@ describe("build", () => {
     for (const all of [...histories, ...histories.toReversed()])
       expect(build(settings, all, bareHost)).toEqual(createBuild()(settings, all, bareHost));
   });
+
+  it("comes to the same when what it was preparing is given up after any piece", () => {
+    const pods = Array.from({ length: 2_000 }, (_, n) => pod(`shop/p${n}`, [`10.244.${n >> 8}.${n & 255}`]));
+    const before = objects(web, shop, node1, ...pods);
+    // Each has the address of another one, whose piece comes at another time.
+    const after = objects(
+      web,
+      shop,
+      node1,
+      ...pods.map(({ name }, n) => pod(`shop/${name}`, pods[1_999 - n]?.addresses ?? [])),
+    );
+    const wanted = createBuild()(settings, before, bareHost);
+    const pieces = [...createBuild().prepare(settings, after)].length;
+    expect(pieces).toBeGreaterThan(16);
+    for (let given = 1; given < pieces; given += 5) {
+      const build = createBuild();
+      build(settings, before, bareHost);
+      const work = build.prepare(settings, after);
+      for (let piece = 0; piece < given; piece++) work.next();
+      expect(build(settings, before, bareHost)).toEqual(wanted);
+    }
+  });
 });
 
 /** 20 000 pods that count how often they are looked at, served, on a host where everything is as it should be. */

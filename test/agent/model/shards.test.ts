@@ -15,6 +15,7 @@ import {
   shardsFrom,
   shardwise,
   sizeOf,
+  stepsTo,
   withEntries,
 } from "../../../agent/model/shards.ts";
 
@@ -157,6 +158,26 @@ function unreadable<V>(shard: Shard<V>): Shard<V> {
     },
   });
 }
+
+describe("stepsTo", () => {
+  it("takes over so many more shards each time, and ends with the very map", () => {
+    fc.assert(
+      fc.property(changes, changes, fc.integer({ min: 1, max: 5 }), (first, second, atATime) => {
+        const before = withEntries(emptyShards<number>(), first);
+        const after = withEntries(before, second);
+        const steps = [...stepsTo(before, after, atATime)];
+        let last = before;
+        for (const step of steps) {
+          const taken = step.shards.filter((shard, at) => shard !== last.shards[at]);
+          expect(taken.length).toBeLessThanOrEqual(atATime);
+          expect(taken.every((shard) => after.shards.includes(shard))).toBe(true);
+          last = step;
+        }
+        expect(last).toBe(after);
+      }),
+    );
+  });
+});
 
 describe("shardwise", () => {
   const many = shardsFrom(Array.from({ length: 100 }, (_, n) => [`k${n}`, n] as const));

