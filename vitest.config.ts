@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 
-// unit: pure code and text, in threads. kernel: real tools in network namespaces, one file at a time. ovn: the same with
-// OVN's daemons, after the others, which they would slow down. cluster: the same with a real kube-apiserver, last, because where there
+// unit: pure code and text, in threads. kernel: real tools in network namespaces. ovn: the same with OVN's daemons, which are busy
+// all the time, one file at a time and after the others. cluster: the same with a real kube-apiserver, last, because where there
 // is none yet it is built meanwhile. Each has an order of its own: vitest puts projects of order 0 that have one worker behind all others.
 export default defineConfig({
   test: {
@@ -24,7 +24,8 @@ export default defineConfig({
           name: "kernel",
           include: ["test/kernel/**/*.test.ts", "test/lab/**/*.test.ts"],
           pool: "forks",
-          fileParallelism: false,
+          // They mostly wait, each in namespaces of its own.
+          maxWorkers: 2,
           sequence: { groupOrder: 2 },
           testTimeout: 120_000,
           hookTimeout: 120_000,

@@ -8,8 +8,10 @@ import {
   type SessionOptions,
 } from "../lib/ovsdb-client/index.ts";
 import type { Config } from "./config.ts";
+import { readOthers } from "./inputs/northbound/others.ts";
 import { type NorthboundInput, northboundTables, openNorthbound } from "./inputs/northbound.ts";
-import { gatewayRouter, NORTHBOUND_OFF, type NorthboundFacts } from "./model/northbound.ts";
+import type { Address } from "./model/ip.ts";
+import { gatewayRouter, NORTHBOUND_OFF, type NorthboundFacts, type OthersRows } from "./model/northbound.ts";
 import { OWNER_TYPE, TYPE_KEY } from "./model/northbound-ids.ts";
 import { locksOf } from "./model/northbound-locks.ts";
 import { entriesOf } from "./model/shards.ts";
@@ -33,6 +35,8 @@ export interface Northbound {
   readonly session: Pick<Session, "state" | "failure" | "endpoint"> | undefined;
   /** Waits a moment for OVN's flows to follow what is written. To whether they have, and so where no database was given. Never rejects. */
   followed(): Promise<boolean>;
+  /** Rows of others that a pod of this address meets, read now; undefined where they cannot be read. Never rejects. */
+  others(facts: NorthboundFacts, address: Address): Promise<OthersRows | undefined>;
   /** How it is at this moment; undefined where no database was given. */
   told(): NorthboundTold | undefined;
   close(): Promise<void>;
@@ -94,6 +98,7 @@ const OFF: Northbound = {
   },
   session: undefined,
   told: () => undefined,
+  others: async () => undefined,
   followed: async () => true,
   close: async () => {},
 };
@@ -162,6 +167,7 @@ export function connectNorthbound(
     read: input.read,
     session,
     told,
+    others: (facts, address) => readOthers(session, settings, facts, address),
     followed: () =>
       session.transact(countChange).then(
         (counted) => flowsFollow(session, counted, flowsMs),

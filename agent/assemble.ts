@@ -14,10 +14,12 @@ import {
 import { connectNorthbound, type Northbound } from "./assemble-northbound.ts";
 import type { Config } from "./config.ts";
 import { createHostInput, type HostInput } from "./inputs/host.ts";
+import { createLook } from "./inputs/look.ts";
 import { openRecord } from "./inputs/record.ts";
 import { readReference } from "./inputs/reference.ts";
 import { createRivals, type RivalParts, type Rivals } from "./inputs/rivals.ts";
 import { isOurChain } from "./model/owner.ts";
+import type { Seen } from "./model/seen.ts";
 import { sizeOf } from "./model/shards.ts";
 import { createAnnouncer } from "./sync/announcer.ts";
 import type { AnyBackend } from "./sync/backend.ts";
@@ -34,12 +36,14 @@ export interface Host {
   readonly mixed: boolean;
   /** Tools whose listings carry counters. */
   readonly counting: CounterSources;
+  /** The host as it is at the moment of asking. */
+  look(): Promise<Seen>;
   /** Whether our sets have as many entries as we think: nobody tells when one is flushed. */
   setsIntact(): Promise<boolean>;
   /** Takes away what an earlier start left in the other iptables backend: it acts as well (known-faults BL-60). */
   retireLeftovers(): Promise<boolean>;
   /** OVN's northbound database: the connection, and how it is; undefined where none was given. */
-  readonly northbound: Pick<Northbound, "session" | "told" | "followed">;
+  readonly northbound: Pick<Northbound, "session" | "told" | "followed" | "others">;
   /** Who else answers for addresses of this host: heard once something is watched. */
   readonly rivals: Rivals;
   close(): Promise<void>;
@@ -121,6 +125,12 @@ export async function openHost(
     iptablesBackend: detected.backend,
     mixed: detected.mixed,
     counting: { iptables, nft },
+    look: createLook({
+      look: input.look,
+      neighbours: netlink.neighbours,
+      hooks: nft.listHooks,
+      iptablesBackend: detected.backend,
+    }),
     setsIntact: async () => {
       const sizes = await ipset.sizes();
       return [...(input.known()?.sets ?? [])].every(

@@ -6,12 +6,15 @@ import { Command, Option } from "commander";
 import { ask, drain, type Output } from "./commands/ask.ts";
 import { printAssignments } from "./commands/assign.ts";
 import { runDisabled } from "./commands/disabled.ts";
+import { explanationText } from "./commands/explained.ts";
 import { facts, plan } from "./commands/plan.ts";
 import { recordObjects } from "./commands/record.ts";
 import { runDaemon, runOnce } from "./commands/run.ts";
 import { removeOurs, uninstall } from "./commands/uninstall.ts";
 import { type Config, ConfigError, gather, OPTIONS, parseConfig, type Texts, variableOf } from "./config.ts";
 import { LONGEST_DRAIN_S } from "./telemetry/draining.ts";
+import type { Explanation } from "./telemetry/explain/account.ts";
+import { parseQuestion, pathOf, QuestionError, type Words } from "./telemetry/explain/question.ts";
 
 const EX_CONFIG = 78;
 
@@ -153,17 +156,11 @@ function program(): Command {
     .description("print which node would get which egress IP; exit 0 nothing to write, 2 changes")
     .requiredOption("--manifests <DIR>", "folder of Kubernetes YAML")
     .action(async (flags: Flags) => finish(await printAssignments(String(flags["manifests"]), print)));
-  addAsking(root, "status", "how the running agent is", () => "/status", finish);
-  addAsking(root, "list", "egress IPs of this node", () => "/list", finish);
-  addAsking(root, "counters", "packets held back and connections per egress IP", () => "/counters", finish);
-  addAsking(root, "changes", "what the last rounds changed, as text", () => "/changes", finish);
-  addAsking(
-    root,
-    "explain <POD|IP>",
-    "why a pod's packets leave as they do; POD is NAMESPACE/NAME",
-    (what) => `/explain?what=${encodeURIComponent(what)}`,
-    finish,
-  );
+  addAsking(root, "status", "how the running agent is", "/status", finish);
+  addAsking(root, "list", "egress IPs of this node", "/list", finish);
+  addAsking(root, "counters", "packets held back and connections per egress IP", "/counters", finish);
+  addAsking(root, "changes", "what the last rounds changed, as text", "/changes", finish);
+  addExplain(root, finish);
   return root;
 }
 
@@ -171,19 +168,65 @@ function addAsking(
   root: Command,
   usage: string,
   help: string,
-  path: (what: string) => string,
+  path: string,
   finish: (status: number) => void,
 ): void {
-  const command = root.command(usage).description(help);
-  withSettings(command, (flag) => flag === "debug-socket")
-    .addOption(
-      new Option("-o, --output <FORMAT>", "format").choices(["table", "json", "yaml"]).default("table"),
-    )
-    .action(async (...args: readonly unknown[]) => {
-      const flags = args.at(-2) as Flags;
-      const what = args.length > 2 ? String(args[0]) : "";
-      const { debugSocket } = hostConfigFrom(flags);
-      finish(await ask(debugSocket, path(what), flags["output"] as Output, print));
+  withAsking(root.command(usage).description(help)).action(async (flags: Flags) => {
+    const { debugSocket } = hostConfigFrom(flags);
+    finish(await ask(debugSocket, path, flags["output"] as Output, print));
+  });
+}
+
+function withAsking(command: Command): Command {
+  return withSettings(command, (flag) => flag === "debug-socket").addOption(
+    new Option("-o, --output <FORMAT>", "format").choices(["table", "json", "yaml"]).default("table"),
+  );
+}
+
+/** With a word that says of what kind the name is, or without one. Where to ask and how to print is said once, for all of them. */
+function addExplain(root: Command, finish: (status: number) => void): void {
+  const command = withAsking(
+    root
+      .command("explain")
+      .description("why packets go as they do, step by step, by what is programmed now")
+      .argument("<POD|IP>", "NAMESPACE/NAME, an egress IP, a pod's address"),
+  ).configureHelp({ showGlobalOptions: true });
+  const answer = async (words: Words, flags: Flags) => {
+    // A wrong word is wrong whether or not anybody is there to be asked.
+    parseQuestion(words);
+    const { debugSocket } = hostConfigFrom(flags);
+    const output = flags["output"] as Output;
+    finish(
+      await ask(debugSocket, pathOf(words), output, print, (said) => explanationText(said as Explanation)),
+    );
+  };
+  const said = (flags: Flags, key: string) => flags[key] as string | undefined;
+  command.action((name: string, flags: Flags) => answer({ name }, flags));
+  command
+    .command("pod <NAMESPACE/NAME>")
+    .description("who selects a pod and why not, and the way of its packets")
+    .option("--to <IP[:PORT]>", "where they go; somewhere outside if it is not said")
+    .option("--protocol <NAME>", "tcp or udp", "tcp")
+    .action((name: string, _: Flags, sub: Command) => {
+      const flags = sub.optsWithGlobals<Flags>();
+      return answer({ kind: "pod", name, to: said(flags, "to"), protocol: said(flags, "protocol") }, flags);
+    });
+  command
+    .command("ip <ADDRESS>")
+    .description("an egress IP: who has it and why, and all of it that is here; or a pod's address")
+    .action((name: string, _: Flags, sub: Command) =>
+      answer({ kind: "ip", name }, sub.optsWithGlobals<Flags>()),
+    );
+  command
+    .command("packet")
+    .description("the way of one packet")
+    .requiredOption("--from <POD|IP>", "NAMESPACE/NAME or an address")
+    .requiredOption("--to <IP[:PORT]>", "where it goes")
+    .option("--protocol <NAME>", "tcp or udp", "tcp")
+    .action((_: Flags, sub: Command) => {
+      const flags = sub.optsWithGlobals<Flags>();
+      const [from, to, protocol] = ["from", "to", "protocol"].map((key) => said(flags, key));
+      return answer({ kind: "packet", from, to, protocol }, flags);
     });
 }
 
@@ -195,6 +238,6 @@ try {
     process.exitCode = exitCode === 0 ? 0 : EX_CONFIG;
   } else {
     process.stderr.write(`egressip-agent: ${(error as Error).message}\n`);
-    process.exitCode = error instanceof ConfigError ? EX_CONFIG : 1;
+    process.exitCode = error instanceof ConfigError || error instanceof QuestionError ? EX_CONFIG : 1;
   }
 }

@@ -1,7 +1,8 @@
-// What our one nft table does with a packet: its conditions, read from its text. In: facts, the packet as it stands. Out: whether it
-// is dropped. Pure.
+// What our one nft table does with a packet behind NAT: its chains, walked line by line as its text has them. In: facts, the packet
+// as it stands. Out: the line that decided, and whether it drops. Pure.
 import type { HostFacts } from "./model/facts.ts";
-import { sourcesOf } from "./plan/parts/leak-guard.ts";
+import { LEAK_TABLE } from "./model/owner.ts";
+import { ARRIVED_COUNTER } from "./plan/parts/leak-guard.ts";
 import { within } from "./trace-rule.ts";
 
 interface Subject {
@@ -11,40 +12,76 @@ interface Subject {
   readonly link: string;
   readonly source: string;
   readonly destination: string;
+  readonly dnat: boolean;
   readonly packet: { readonly from: string };
 }
 
-const UNMARKED = /^meta mark & (0x[0-9a-f]+) == 0x0+ /m;
-const FROM_PODS = /^iifname "([^"]+)" jump arrived$/m;
-const TO_PODS = /^oifname "([^"]+)" accept$/m;
-
-/** Behind NAT: marked, and its source is none that is let out. */
-export function isLeak({ facts, family, mark, link, source }: Subject): boolean {
-  const mask = UNMARKED.exec(facts.nft)?.[1];
-  if (mask === undefined || (mark & Number(mask)) === 0 || link === TO_PODS.exec(facts.nft)?.[1])
-    return false;
-  const field = family === 4 ? "ip" : "ip6";
-  return !facts.nft
-    .split("\n")
-    .map(sourcesOf)
-    .some((letOut) => letOut?.field === field && letOut.addresses.includes(source));
+export interface Looked {
+  readonly line: string;
+  readonly why: "passes" | "unclaimed" | "leak";
 }
 
-/** Behind NAT: another node's pod, come in by the management port, and with its own address all the same. */
-export function isUnclaimed(subject: Subject): boolean {
-  const { nft } = subject.facts;
-  if (subject.packet.from !== FROM_PODS.exec(nft)?.[1]) return false;
-  const [, chain = ""] = /^chain arrived \{\n([^}]*)^\}$/m.exec(nft) ?? [];
-  for (const line of chain.split("\n")) {
-    const verdict = / (return|drop)(?: comment "[^"]*")?$/.exec(line)?.[1];
-    if (verdict !== undefined && meets(line, subject)) return verdict === "drop";
+export const LEAK_OBJECT = `nft inet ${LEAK_TABLE}`;
+
+/** Undefined where there is no such table, or no line of it says anything of this packet. */
+export function lastLook(subject: Subject): Looked | undefined {
+  return walk("leak", subject, 0);
+}
+
+const VERDICT = /(?:^| )(accept|drop|return|jump (\S+))(?: comment "([^"]*)")?$/;
+
+function walk(chain: string, subject: Subject, depth: number): Looked | undefined {
+  for (const line of linesOf(subject.facts.nft, chain)) {
+    const found = VERDICT.exec(line);
+    if (found === null || !meets(line.slice(0, found.index), subject)) continue;
+    const [, verdict, below, comment] = found;
+    if (verdict === "return") return undefined;
+    if (verdict === "accept") return { line, why: "passes" };
+    if (verdict === "drop") return { line, why: comment === ARRIVED_COUNTER ? "unclaimed" : "leak" };
+    const inner = below === undefined || depth > 2 ? undefined : walk(below, subject, depth + 1);
+    if (inner !== undefined) return inner;
   }
-  return false;
+  return undefined;
 }
 
-/** A line's one condition; `counter` is none. A first packet is no reply. */
-function meets(line: string, { family, link, source, destination }: Subject): boolean {
-  if (line.startsWith("oifname ")) return link === /"([^"]*)"/.exec(line)?.[1];
-  const [, field, way, network = ""] = /^(ip6?) ([sd])addr (\S+) /.exec(line) ?? [];
-  return field === (family === 4 ? "ip" : "ip6") && within(network, way === "s" ? source : destination);
+function linesOf(table: string, chain: string): readonly string[] {
+  const lines = table.split("\n");
+  const start = lines.indexOf(`chain ${chain} {`);
+  return start < 0 ? [] : lines.slice(start + 1, lines.indexOf("}", start));
+}
+
+type Test = (words: readonly string[], subject: Subject) => boolean;
+
+const TESTS: readonly (readonly [RegExp, Test])[] = [
+  [/^meta mark & (\S+) == (\S+)/, ([, mask, bits], { mark }) => (mark & Number(mask)) >>> 0 === Number(bits)],
+  [/^meta mark != (\S+)/, ([, value], { mark }) => mark !== Number(value)],
+  [/^meta mark (0x\S+)/, ([, value], { mark }) => mark === Number(value)],
+  [/^iifname "([^"]+)"/, ([, name], { packet }) => packet.from === name],
+  [/^oifname "([^"]+)"/, ([, name], { link }) => link === name],
+  [
+    /^(ip6?) ([sd])addr (?:\{ ([^}]+) \}|(\S+))/,
+    ([, field, way, several, one = ""], { family, source, destination }) =>
+      field === (family === 4 ? "ip" : "ip6") &&
+      (several ?? one).split(", ").some((network) => within(network, way === "s" ? source : destination)),
+  ],
+  [/^ct status dnat/, (_, { dnat }) => dnat],
+  // A first packet is neither.
+  [/^ct (?:direction reply|state established,related)/, () => false],
+];
+
+/** One condition after the other; a line that says something else is not ours to judge, and is not met. */
+function meets(conditions: string, subject: Subject): boolean {
+  let rest = conditions.replace(/(^| )counter$/, "").trim();
+  while (rest !== "") {
+    let match: RegExpExecArray | null = null;
+    for (const [form, holds] of TESTS) {
+      match = form.exec(rest);
+      if (match === null) continue;
+      if (!holds(match, subject)) return false;
+      break;
+    }
+    if (match === null) return false;
+    rest = rest.slice(match[0].length).trim();
+  }
+  return true;
 }

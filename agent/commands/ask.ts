@@ -11,10 +11,12 @@ export async function ask(
   path: string,
   output: Output,
   print: (text: string) => void,
+  /** Where a table is not what a person reads best. */
+  asText: (answer: unknown) => string = asTable,
 ): Promise<number> {
   const answer = await call(socketPath, "GET", path);
   if (output === "json") print(`${JSON.stringify(answer, undefined, 2)}\n`);
-  else print(output === "yaml" ? stringify(answer) : asTable(answer));
+  else print(output === "yaml" ? stringify(answer) : asText(answer));
   return 0;
 }
 

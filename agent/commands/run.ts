@@ -73,6 +73,10 @@ export async function runDaemon(config: Config): Promise<number> {
     () => readCounters(host.counting, host.rivals.counts),
     host.northbound.told,
     objects.told,
+    {
+      look: host.look,
+      others: (facts, address) => host.northbound.others(facts.northbound, address),
+    },
   );
   const debug = await serveDebug(config.debugSocket, status.answer, ordersTo(draining));
   const health = await serveHealth(config, log, draining.isOrdered);

@@ -58,6 +58,8 @@ export interface HostInput {
   begin(domains: readonly Domain[], expected: HostFacts): void;
   /** Something may have changed there since a reading began: it is not taken. */
   doubt(domains: Iterable<Domain>): void;
+  /** Facts now, all of them read anew, for somebody who asks: what read() knows stays what it was. Throws as read() does. */
+  look(): Promise<HostFacts>;
   /** Facts as they were last read or assumed. */
   known(): HostFacts | undefined;
   /** Takes over what a backend's writes have made of the facts. */
@@ -117,6 +119,29 @@ export function createHostInput(readers: HostReaders): HostInput {
     },
     doubt: (domains) => {
       for (const domain of domains) begun.delete(domain);
+    },
+    look: async () => {
+      const [network, iptables, sets, nft, record, northbound] = await Promise.all([
+        listings.network(),
+        listings.iptables(),
+        listings.sets(facts),
+        listings.nft(),
+        readers.readRecord(),
+        readers.readNorthbound(false),
+      ]);
+      return Object.freeze({
+        network,
+        iptables,
+        sets,
+        nft,
+        record,
+        northbound,
+        sysctls: readSysctls(readers.managementPort, network, record, undefined),
+        rivals: readers.rivals.read(),
+        // Nothing on a packet's way: what was announced is known from the rounds alone.
+        reference: facts?.reference ?? NO_REFERENCE,
+        announced: facts?.announced ?? new Set<string>(),
+      });
     },
     known: () => facts,
     assume: (assumed) => {

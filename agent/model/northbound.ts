@@ -29,6 +29,17 @@ export interface FoundRow extends Row {
   readonly uuid: string;
 }
 
+/** A row as a packet meets it. */
+export type RouterRow = Pick<Row, "on" | "columns">;
+
+/** Rows that are somebody else's, read when they are asked about: policies of routers that a pod passes, NAT rows that mean its address. */
+export interface OthersRows {
+  readonly policies: readonly RouterRow[];
+  readonly nats: readonly RouterRow[];
+  /** Members of sets that our rows name, and that are another feature's. */
+  readonly sets: ReadonlyMap<string, readonly Address[]>;
+}
+
 /** At most one address per family. */
 export type PerFamily<T> = { readonly [F in Family]?: T };
 

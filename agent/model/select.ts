@@ -45,6 +45,51 @@ function holds(requirement: Requirement, labels: Labels): boolean {
   }
 }
 
+/** What a selector asks for and these labels do not have, and what they have instead. In words; none when it matches. */
+export interface Unmet {
+  readonly asked: string;
+  readonly found: string;
+  /** The label that would meet it, where there is only one. */
+  readonly label?: string;
+}
+
+export function unmet(selector: Selector, labels: Labels): readonly Unmet[] {
+  return selector.flatMap((requirement): readonly Unmet[] => {
+    if (holds(requirement, labels)) return [];
+    const { key } = requirement;
+    const found = Object.hasOwn(labels, key) ? `${key}=${labels[key]}` : `no label ${key}`;
+    const only = requirement.operator === "In" && requirement.values.length === 1;
+    return [
+      {
+        asked: requirementText(requirement),
+        found,
+        ...(only ? { label: requirementText(requirement) } : {}),
+      },
+    ];
+  });
+}
+
+/** As `kubectl get -l` takes it; `everything` for the selector that does not ask. */
+export function selectorText(selector: Selector): string {
+  return selector.length === 0 ? "everything" : selector.map(requirementText).join(",");
+}
+
+function requirementText(requirement: Requirement): string {
+  const { key } = requirement;
+  switch (requirement.operator) {
+    case "Exists":
+      return key;
+    case "DoesNotExist":
+      return `!${key}`;
+    case "In":
+      return requirement.values.length === 1
+        ? `${key}=${requirement.values[0]}`
+        : `${key} in (${requirement.values.join(",")})`;
+    case "NotIn":
+      return `${key} notin (${requirement.values.join(",")})`;
+  }
+}
+
 /**
  * Reads a LabelSelector object. `path` is where it stands, `spec.podSelector`, and opens the path of every
  * fault.

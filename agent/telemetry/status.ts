@@ -8,7 +8,8 @@ import { getFrom, sizeOf } from "../model/shards.ts";
 import type { Contention } from "../sync/contention.ts";
 import { printSteps } from "../sync/round.ts";
 import type { Counters } from "./counters.ts";
-import { type Explanation, explain } from "./explain.ts";
+import { type Answering, explain } from "./explain/explain.ts";
+import { questionAt } from "./explain/question.ts";
 
 export interface Status {
   took(round: Round): void;
@@ -40,6 +41,8 @@ export function createStatus(
   northbound: () => NorthboundTold | undefined,
   /** How the objects are followed at this moment; undefined where that is not more than reading them. */
   source: () => KubernetesTold | undefined,
+  /** The host and the database as they are when somebody asks. */
+  looking: Pick<Answering, "look" | "others">,
 ): Status {
   let last: Round | undefined;
   let error: string | undefined;
@@ -80,7 +83,8 @@ export function createStatus(
     }),
     "/list": async () => (last === undefined ? [] : list(last, await counters())),
     "/counters": () => counters(),
-    "/explain": (query): Explanation => explain(last, query.get("what") ?? ""),
+    "/explain": (query) =>
+      explain(questionAt(query), { node: config.settings.node, round: last, ...looking }),
     "/changes": () => changes,
   };
   return {

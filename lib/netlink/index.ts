@@ -4,7 +4,9 @@ import { BatchError } from "./errors.ts";
 import {
   type Link,
   type LinkAddress,
+  type Neighbour,
   parseAddresses,
+  parseNeighbours,
   parseRoutes,
   parseRules,
   parseVrfs,
@@ -27,6 +29,8 @@ export interface Netlink {
    * Four spawns, in parallel, and then a fifth where there may be a VRF. Throws ToolError, ParseError.
    */
   read(): Promise<NetworkState>;
+  /** Whom the host knows on its links, of both families. One spawn. Throws ToolError, ParseError. */
+  neighbours(): Promise<readonly Neighbour[]>;
   /**
    * Lines without the leading `ip`; a line that starts with `-6 ` goes into a batch of its own, since rules do not tell
    * their family by their words.
@@ -53,6 +57,7 @@ export function createNetlink(run: Run): Netlink {
         rules,
       };
     },
+    neighbours: async () => parseNeighbours((await run("ip", ["-json", "neigh", "show"])).stdout),
     batch: async (lines) => {
       const six = lines.filter((line) => line.startsWith("-6 ")).map((line) => line.slice(3));
       const any = lines.filter((line) => !line.startsWith("-6 "));

@@ -1,5 +1,6 @@
 // The door for code that must not touch the host: parsers and printers.
 export { BatchError, ParseError } from "./errors.ts";
+export { type Neighbour, parseNeighbours } from "./neighbours.ts";
 export {
   parseAddresses,
   parseRoutes,

@@ -1,6 +1,6 @@
 // The host's nftables. In: table names, scripts. Out: listings as text, and a call for each change anybody makes.
 import { type Follower, type follow, type Run, ToolError } from "../exec/index.ts";
-import { parseGeneration } from "./pure.ts";
+import { type HookedChain, parseGeneration, parseHooks } from "./pure.ts";
 
 export type NftFamily = "arp" | "bridge" | "inet" | "ip" | "ip6" | "netdev";
 
@@ -17,6 +17,8 @@ export interface Nft {
   listTerse(family: NftFamily, name: string): Promise<string | undefined>;
   /** One map with its elements. */
   listMap(family: NftFamily, table: string, name: string): Promise<string | undefined>;
+  /** Chains of all tables that the kernel calls by itself. Throws ToolError. */
+  listHooks(): Promise<readonly HookedChain[]>;
   /** Applies a script as one transaction. Throws ToolError with nft's words, line and column. */
   apply(script: string): Promise<void>;
   /**
@@ -43,6 +45,7 @@ export function createNft(run: Run): Nft {
     listTable: (family, name) => list("list", "table", family, name),
     listTerse: (family, name) => list("--terse", "list", "table", family, name),
     listMap: (family, table, name) => list("list", "map", family, table, name),
+    listHooks: async () => parseHooks((await run("nft", ["list", "chains"])).stdout),
     apply: async (script) => {
       await run("nft", ["-f", "-"], { input: script });
     },

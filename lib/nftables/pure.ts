@@ -48,6 +48,28 @@ export function parseNames(text: string): {
   return { chains: named("chain"), maps: named("map") };
 }
 
+/** A chain that the kernel calls by itself. */
+export interface HookedChain {
+  readonly family: string;
+  readonly table: string;
+  readonly chain: string;
+  readonly hook: string;
+}
+
+/** `nft list chains`: of all tables those that are at a hook, in the listing's order. */
+export function parseHooks(text: string): readonly HookedChain[] {
+  const found: HookedChain[] = [];
+  let [family, table, chain] = ["", "", ""];
+  for (const line of text.split("\n")) {
+    const [, kind, words = ""] = /^\s*(table|chain) (.+) \{$/.exec(line) ?? [];
+    if (kind === "table") [family = "", table = ""] = words.split(" ");
+    if (kind === "chain") chain = words;
+    const hook = /^\s*type \S+ hook (\S+) /.exec(line)?.[1];
+    if (hook !== undefined) found.push({ family, table, chain, hook });
+  }
+  return found;
+}
+
 /** Elements of a listed map: the parts of each key, without quotes, and the value. */
 export function parseElements(
   text: string,

@@ -216,3 +216,9 @@ export const node2: Node = node("node2", {
   hostCidrs: [cidr("172.18.0.12/24"), cidr("10.10.10.12/24"), cidr("fd00:172:18::12/64")],
   primary: [cidr("172.18.0.12/24")],
 });
+
+/** For a status that is not asked to explain anything. */
+export const notLooking = {
+  look: () => Promise.reject(new Error("nobody is to look")),
+  others: () => Promise.resolve(undefined),
+};

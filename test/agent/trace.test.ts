@@ -5,6 +5,7 @@ import { parseFacts } from "../../agent/inputs/facts-text.ts";
 import { leakGuard } from "../../agent/plan/parts/leak-guard.ts";
 import { type Packet, trace } from "../../agent/trace.ts";
 import { parseRule } from "../../agent/trace-rule.ts";
+import type { Step } from "../../agent/trace-step.ts";
 import { cidr, settings } from "./make.ts";
 
 const hop = (link: string, gateway = "") => [{ gateway, link, onlink: false, weight: 1 }];
@@ -41,10 +42,11 @@ interface Host {
   readonly routes?: readonly unknown[];
   readonly served?: Readonly<Record<string, string>>;
   readonly nft?: string;
+  readonly sysctls?: Readonly<Record<string, string>>;
 }
 
 /** A host with eth0, eth1 and the pods behind mp0. */
-function host({ iptables = [], rules = [], routes = [], served = {}, nft = "" }: Host) {
+function host({ iptables = [], rules = [], routes = [], served = {}, nft = "", sysctls = {} }: Host) {
   const value = {
     version: 1,
     network: {
@@ -67,7 +69,7 @@ function host({ iptables = [], rules = [], routes = [], served = {}, nft = "" }:
       ],
       rules: [rule(0, "local", ""), rule(32766, "main", ""), rule(32766, "main", "", 6), ...rules],
     },
-    sysctls: {},
+    sysctls,
     iptables: { 4: iptables, 6: iptables },
     sets: [
       { name: "egressip4", type: "hash:ip", options: "", members: served },
@@ -89,6 +91,8 @@ function table(name: string, ...rules: readonly string[]): readonly string[] {
 
 const packet: Packet = { source: "10.244.1.3", destination: "198.51.100.80", from: "mp0" };
 const web = { ...packet, protocol: "tcp", port: 80 } as const;
+
+const shown = ({ step, object, found, verdict }: Step) => `${step}: ${object}: ${found} -> ${verdict}`;
 
 const leaves = (link: string, source: string, destination = packet.destination) => ({
   leaves: true,
@@ -120,13 +124,19 @@ describe("routes", () => {
     expect(trace(by("throw"), packet).verdict).toMatchObject({ link: "eth0" });
     expect(trace(by("blackhole"), packet).verdict).toEqual({
       leaves: false,
+      at: "route",
       why: "blackhole route in table 200",
     });
   });
 
   test("a selector nobody here knows is said and passed over", () => {
-    const traced = trace(host({ rules: [rule(100, "200", "sport 1-2 ipproto tcp")] }), packet);
-    expect(traced.steps).toContain("a rule of somebody else is passed over: sport 1-2 ipproto tcp");
+    const traced = trace(host({ rules: [rule(100, "200", "sport 1-2 uidrange 0-9")] }), packet);
+    expect(traced.steps).toContainEqual({
+      step: "unjudged",
+      object: "ip rule 100",
+      found: "sport 1-2 uidrange 0-9",
+      verdict: "not understood, passed over",
+    });
     expect(traced.unjudged).toBe(1);
     expect(traced.verdict).toMatchObject({ link: "eth0" });
   });
@@ -134,8 +144,74 @@ describe("routes", () => {
   test("what is for this host does not leave", () => {
     expect(trace(host({}), { ...packet, destination: "10.10.10.11" }).verdict).toEqual({
       leaves: false,
+      at: "local",
       why: "delivered to this host",
     });
+  });
+});
+
+describe("rules of somebody else that come first", () => {
+  const by = (selector: string, table = "200", routes: readonly unknown[] = []) =>
+    trace(host({ rules: [rule(100, table, selector)], routes }), web);
+  const by1 = [route("200", "0.0.0.0/0", 0, hop("eth1", "10.10.10.1"))];
+
+  test.each([
+    ["to 198.51.100.0/24", "eth1"],
+    ["to 203.0.113.0/24", "eth0"],
+    ["ipproto tcp", "eth1"],
+    ["dport 80-90", "eth1"],
+    ["dport 81", "eth0"],
+    ["suppress_prefixlength 0", "eth0"],
+    ["from 10.244.1.3 ipproto udp", "eth0"],
+  ])("%s leads by %s", (selector, link) => {
+    const { verdict, unjudged } = by(selector, "200", by1);
+    expect([verdict, unjudged]).toEqual([expect.objectContaining({ leaves: true, link }), 0]);
+  });
+
+  test.each(["blackhole", "unreachable", "prohibit"])("%s ends it", (action) => {
+    expect(by(`from 10.244.1.3 ${action}`, "").verdict).toEqual({
+      leaves: false,
+      at: "rule",
+      why: `${action} rule at 100: from 10.244.1.3 ${action}`,
+    });
+    expect(by(`from 10.244.1.9 ${action}`, "").verdict).toMatchObject({ leaves: true });
+  });
+
+  test("one that is turned round is not judged, and that of VRFs is not for what comes in by no VRF", () => {
+    expect(by("not from 10.244.1.9", "200", by1)).toMatchObject({ unjudged: 1, verdict: { link: "eth0" } });
+    expect(by("l3mdev", "200", by1)).toMatchObject({ unjudged: 0, verdict: { link: "eth0" } });
+  });
+
+  test("what does not fit is passed over without a word, also if the rest of it is not understood", () => {
+    expect(by("from 10.244.1.9 sport 7", "200", by1)).toMatchObject({ unjudged: 0 });
+  });
+});
+
+describe("sysctls of the link that pods come in by", () => {
+  const six = { ...packet, source: "fd00:10:244:1::3", destination: "2001:db8:51::80" };
+  test.each([
+    [packet, { "net/ipv4/conf/mp0/forwarding": "0" }, "forwarding"],
+    [six, { "net/ipv6/conf/all/forwarding": "0" }, "forwarding"],
+    [six, { "net/ipv6/conf/mp0/disable_ipv6": "1" }, "forwarding"],
+    [
+      { ...packet, source: "192.0.2.7" },
+      { "net/ipv4/conf/all/rp_filter": "1", "net/ipv4/conf/mp0/rp_filter": "0" },
+      "reverse-path",
+    ],
+  ] as const)("%j with %j is dropped at %s", (sent, sysctls, at) => {
+    expect(trace(host({ sysctls }), sent).verdict).toMatchObject({ leaves: false, at });
+  });
+
+  test.each([
+    [packet, { "net/ipv6/conf/all/forwarding": "0", "net/ipv4/conf/eth1/forwarding": "0" }],
+    [six, { "net/ipv6/conf/all/forwarding": "0", "net/ipv6/conf/mp0/force_forwarding": "1" }],
+    [
+      { ...packet, source: "192.0.2.7" },
+      { "net/ipv4/conf/all/rp_filter": "1", "net/ipv4/conf/mp0/rp_filter": "2" },
+    ],
+    [packet, { "net/ipv4/conf/all/rp_filter": "1", "net/ipv4/conf/mp0/rp_filter": "1" }],
+  ] as const)("%j with %j goes on", (sent, sysctls) => {
+    expect(trace(host({ sysctls }), sent).verdict).toMatchObject({ leaves: true });
   });
 });
 
@@ -178,12 +254,14 @@ describe("others' rules", () => {
     const policy = ["*filter", ":FORWARD DROP [0:0]", "COMMIT"];
     expect(trace(host({ iptables: policy }), packet).verdict).toEqual({
       leaves: false,
+      at: "chain",
       why: "dropped by FORWARD: policy DROP",
     });
     for (const target of ["DROP", "REJECT --reject-with icmp-port-unreachable"]) {
       const facts = host({ iptables: table("filter", `-A FORWARD -s 10.244.1.3/32 -j ${target}`) });
       expect(trace(facts, packet).verdict).toEqual({
         leaves: false,
+        at: "chain",
         why: `dropped by FORWARD: -s 10.244.1.3/32 -j ${target}`,
       });
     }
@@ -261,18 +339,21 @@ describe("our rules", () => {
     'table inet egressip {\nchain leak {\nmeta mark & 0x7ff00000 == 0x00000000 accept\noifname "mp0" accept\nip saddr 10.10.10.50 accept\ncounter drop comment "egressip-leak"\n}\n}\n';
 
   test("a served pod leaves with its egress IP, and the steps say why", () => {
-    const { verdict, steps, unjudged } = trace(
+    const { verdict, steps, unjudged, nextHop } = trace(
       host({ ...steered, iptables: [...mark, ...guard, ...snat], nft: leak }),
       packet,
     );
     expect(verdict).toEqual(leaves("eth1", "10.10.10.50"));
     expect(unjudged).toBe(0);
-    expect(steps).toEqual([
-      "egressip4: 10.244.1.3 skbmark 0x10000000/0x7ff00000",
-      "table 1004: 0.0.0.0/0 via 10.10.10.1 dev eth1",
-      "EGRESSIP-SNAT: -o eth1 -m mark --mark 0x10000000/0x7ff00000 -j SNAT --to-source 10.10.10.50 --random-fully",
-      "leaves eth1 with source 10.10.10.50",
+    expect(steps.map(shown)).toEqual([
+      "set: set egressip4: 10.244.1.3 skbmark 0x10000000/0x7ff00000 -> mark 0x10000000",
+      "rule: ip rule 6000: fwmark 0x10000000/0x78000000 -> table 1004 decides",
+      "route: table 1004: 0.0.0.0/0 via 10.10.10.1 dev eth1 -> goes on by eth1",
+      "guard: filter EGRESSIP-GUARD: -o eth1 -m connmark --mark 0x10000000/0x78000000 -j RETURN -> passes",
+      "snat: nat EGRESSIP-SNAT: -o eth1 -m mark --mark 0x10000000/0x7ff00000 -j SNAT --to-source 10.10.10.50 --random-fully -> source 10.10.10.50",
+      "leak-guard: nft inet egressip: ip saddr 10.10.10.50 accept -> passes",
     ]);
+    expect(nextHop).toBe("10.10.10.1");
   });
 
   test("one that is selected and not ready is held back, to exempt destinations it is not", () => {
@@ -281,7 +362,9 @@ describe("our rules", () => {
     expect(trace(facts, waiting).verdict).toMatchObject({ leaves: false });
     const exempt = trace(facts, { ...waiting, destination: "10.96.0.1" });
     expect(exempt.verdict).toMatchObject({ leaves: true, source: "10.244.1.4" });
-    expect(exempt.steps).toContain("egressip-exempt4: 10.96.0.1 is exempt, the pod keeps its usual source");
+    expect(exempt.steps.map(shown)).toContain(
+      "exempt: set egressip-exempt4: 10.96.0.0/16 -> 10.96.0.1 is exempt, the pod keeps its usual source",
+    );
   });
 
   test("without the rule the guard drops; without SNAT the leak guard does; without both it is a leak", () => {
@@ -289,6 +372,7 @@ describe("our rules", () => {
     expect(trace(host({ ...facts, rules: [] }), packet).verdict).toMatchObject({ leaves: false });
     expect(trace(host({ ...facts, nft: leak }), packet).verdict).toEqual({
       leaves: false,
+      at: "leak-guard",
       why: "dropped by the leak guard: marked, and its source is no egress IP",
     });
     expect(trace(host(facts), packet).verdict).toEqual(leaves("eth1", "10.244.1.3"));
@@ -296,8 +380,8 @@ describe("our rules", () => {
 
   test("a pod that nobody selects is told so", () => {
     const facts = host({ ...steered, iptables: mark });
-    expect(trace(facts, { ...packet, source: "10.244.1.9" }).steps[0]).toBe(
-      "egressip4: 10.244.1.9 is not in it: no EgressIP speaks for it here",
+    expect(trace(facts, { ...packet, source: "10.244.1.9" }).steps.map(shown)[0]).toBe(
+      "set: set egressip4: 10.244.1.9 is not in it -> no EgressIP speaks for it here",
     );
   });
 });
@@ -319,13 +403,42 @@ describe("another node's pod that is led here", () => {
   });
 
   test("is dropped with its own address, and passes with one that somebody has translated it to", () => {
-    expect(trace(host({ nft }), there).verdict).toEqual({ leaves: false, why: unclaimed });
+    expect(trace(host({ nft }), there).verdict).toEqual({
+      leaves: false,
+      at: "leak-guard",
+      why: unclaimed,
+    });
     const masquerade =
       "*nat\n:POSTROUTING ACCEPT\n-A POSTROUTING -s 10.244.2.3/32 -o eth0 -j MASQUERADE\nCOMMIT";
     expect(trace(host({ nft, iptables: masquerade.split("\n") }), there).verdict).toEqual(
       leaves("eth0", "172.18.0.11"),
     );
     expect(trace(host({}), there).verdict).toEqual(leaves("eth0", "10.244.2.3"));
+  });
+});
+
+describe("what OVN has led here, by its mark", () => {
+  const nft = leakGuard({ ...settings, managementPort: "mp0" }, [], []);
+  const led = { ...packet, mark: 1009 };
+  const masquerade = ["*nat", ":POSTROUTING ACCEPT", "-A POSTROUTING -o eth0 -j MASQUERADE", "COMMIT"];
+
+  test("is dropped where nothing here knows its pod, whoever translates it", () => {
+    const why = "dropped by the leak guard: marked, and its source is no egress IP";
+    for (const iptables of [[], masquerade])
+      expect(trace(host({ nft, iptables }), led).verdict).toEqual({ leaves: false, at: "leak-guard", why });
+    expect(trace(host({ nft, iptables: masquerade }), packet).verdict).toMatchObject({ leaves: true });
+  });
+
+  test("passes to a service, back to pods, and where it was given another destination", () => {
+    for (const destination of ["10.96.0.7", "10.244.2.9"])
+      expect(trace(host({ nft }), { ...led, destination }).verdict).toMatchObject({ leaves: true });
+    const dnat = [
+      "*nat",
+      ":PREROUTING ACCEPT",
+      "-A PREROUTING -j DNAT --to-destination 203.0.113.9",
+      "COMMIT",
+    ];
+    expect(trace(host({ nft, iptables: dnat }), led).verdict).toMatchObject({ leaves: true });
   });
 });
 

@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parse } from "yaml";
 import type { RunResult } from "../../lib/exec/index.ts";
 import { Lab } from "../lab/lab.ts";
 import { Home } from "../support/agent.ts";
@@ -128,15 +129,18 @@ describe.skipIf(why !== undefined)(
       const agent = await bench.home.start(bench.folder);
       try {
         const asking = ["--debug-socket", bench.home.debugSocket];
-        const [status, list, pod, nobody, changes, second] = await Promise.all([
+        const packetWords = ["--from", "shop/a1", "--to", "[2001:db8:51::80]:8080", "--protocol", "udp"];
+        const [status, list, pod, address, packet, nobody, changes, second] = await Promise.all([
           bench.agent(["status", ...asking, "-o", "json"]),
           bench.agent(["list", ...asking]),
           bench.agent(["explain", "shop/a1", ...asking, "-o", "yaml"]),
+          bench.agent(["explain", "ip", "10.10.10.50", ...asking]),
+          bench.agent(["explain", ...asking, "packet", ...packetWords]),
           bench.agent(["explain", "no/body", ...asking]),
           bench.agent(["changes", ...asking, "-o", "json"]),
           bench.agent(bench.home.words("run", bench.folder).slice(1)),
         ]);
-        for (const answer of [status, list, pod, nobody, changes])
+        for (const answer of [status, list, pod, address, packet, nobody, changes])
           expect([answer.exitCode, answer.stderr]).toEqual([0, ""]);
         expect(JSON.parse(status.stdout)).toMatchObject({
           node: "node1",
@@ -149,8 +153,13 @@ describe.skipIf(why !== undefined)(
         });
         expect(list.stdout).toMatch(/^EGRESSIP +ADDRESS +STATE/);
         expect(list.stdout).toMatch(/^web +10\.10\.10\.50 +serving +eth1 /m);
-        expect(pod.stdout).toContain("leaves eth1 with source 10.10.10.50");
-        expect(nobody.stdout).toContain("no pod has this name or address");
+        expect(parse(pod.stdout)).toMatchObject({
+          version: 1,
+          accounts: [{ verdict: { outcome: "leaves", link: "eth1", source: "10.10.10.50" } }, {}],
+        });
+        expect(address.stdout).toContain("  => given here: this node gives it, by eth1\n");
+        expect(packet.stdout).toContain("  => leaves by eth1 as fd00:10:10::50, with the egress IP of web\n");
+        expect(nobody.stdout).toContain("why not: no pod of this name is among the objects");
         expect(JSON.parse(changes.stdout)).toEqual([]);
         expect([second.exitCode, second.stdout + second.stderr]).toEqual([
           1,

@@ -8,6 +8,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import type { Explanation } from "../../agent/telemetry/explain/account.ts";
+import { pathOf, type Words } from "../../agent/telemetry/explain/question.ts";
 import type { Run, RunResult } from "../../lib/exec/index.ts";
 import { podNetworks, serviceNetworks } from "../lab/topology.ts";
 import { until } from "./until.ts";
@@ -172,6 +174,11 @@ export class Agent {
   async changes(): Promise<readonly string[]> {
     const changes = (await this.#ask("/changes")) as readonly { readonly text: string }[];
     return changes.map(({ text }) => text);
+  }
+
+  /** As `egressip-agent explain` asks. */
+  explain(words: Words): Promise<Explanation> {
+    return this.#ask(pathOf(words)) as Promise<Explanation>;
   }
 
   async answers(): Promise<boolean> {

@@ -18,7 +18,7 @@ let lastExits:
 
 export function exits(facts: HostFacts, addresses: readonly string[]): Exits {
   // Most changes of a round are to what no packet looks at.
-  const looked = ["network", "iptables", "sets", "nft"] as const;
+  const looked = ["network", "sysctls", "iptables", "sets", "nft"] as const;
   if (
     lastExits?.addresses === addresses &&
     looked.every((domain) => lastExits?.facts[domain] === facts[domain])

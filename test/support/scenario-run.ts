@@ -76,7 +76,7 @@ export function traced(facts: HostFacts, managementPort: string, packet: Expecta
 }
 
 /** The node's kernel decides on the link; who is there is the lab's business, except where the link tells. */
-function serverBehind(
+export function serverBehind(
   { link, destination }: { readonly link: string; readonly destination: string },
   expected: Expected,
   family: 4 | 6,

@@ -154,6 +154,32 @@ describe("wrong settings end with status 78 and a line that names them", () => {
     ["a word too many", ["plan", "now"], /too many arguments/],
     ["explain without anything to explain", ["explain"], /missing required argument 'POD\|IP'/],
     [
+      "explain of what is no pod",
+      ["explain", "web"],
+      /POD: must be a pod as NAMESPACE\/NAME, or an address, not "web"/,
+    ],
+    ["explain of a kind without a name", ["explain", "pod"], /missing required argument 'NAMESPACE\/NAME'/],
+    [
+      "explain of an address that is none",
+      ["explain", "ip", "10.1.2"],
+      /ADDRESS: must be an IP address, not "10.1.2"/,
+    ],
+    [
+      "explain of a packet without its end",
+      ["explain", "packet", "--from", "shop/a"],
+      /required option '--to <IP\[:PORT\]>' not specified/,
+    ],
+    [
+      "explain of a protocol that has no ports",
+      ["explain", "packet", "--from", "shop/a", "--to", "192.0.2.1", "--protocol", "icmp"],
+      /--protocol: must be tcp or udp, not "icmp"/,
+    ],
+    [
+      "explain of a port that is none",
+      ["explain", "pod", "shop/a", "--to", "[2001:db8::1]:70000"],
+      /--to: must be ADDRESS, ADDRESS:PORT or \[ADDRESS\]:PORT, not "\[2001:db8::1\]:70000"/,
+    ],
+    [
       "a state directory that is not absolute",
       ["uninstall", "--state-dir", "state"],
       /--state-dir \(EGRESSIP_STATE_DIR\): must be an absolute path/,
@@ -331,17 +357,22 @@ describe("assign over a folder", () => {
 });
 
 describe("asking without an agent that runs", () => {
-  it.each([["status"], ["list"], ["changes"], ["explain", "shop/a"]])(
-    "%s ends with 1 and says where it asked",
-    async (...args) => {
-      const socket = at("no.sock");
-      const { status, stdout, stderr } = await agent([...args, "--debug-socket", socket]);
-      expect([status, stdout]).toEqual([1, ""]);
-      expect(stderr).toMatch(
-        /no\.sock: connect ENOENT .*; is egressip-agent running, with this --debug-socket\?\n$/,
-      );
-    },
-  );
+  it.each([
+    ["status"],
+    ["list"],
+    ["changes"],
+    ["explain", "shop/a"],
+    ["explain", "pod", "shop/a", "--to", "192.0.2.1:80"],
+    ["explain", "ip", "192.0.2.1"],
+    ["explain", "packet", "--from", "192.0.2.1", "--to", "192.0.2.2"],
+  ])("%s ends with 1 and says where it asked", async (...args) => {
+    const socket = at("no.sock");
+    const { status, stdout, stderr } = await agent([...args, "--debug-socket", socket]);
+    expect([status, stdout]).toEqual([1, ""]);
+    expect(stderr).toMatch(
+      /no\.sock: connect ENOENT .*; is egressip-agent running, with this --debug-socket\?\n$/,
+    );
+  });
 
   it("takes the socket from the variable too", async () => {
     expect((await agent(["status"], { EGRESSIP_DEBUG_SOCKET: at("other.sock") })).stderr).toContain(

@@ -7,7 +7,7 @@ import { nothing } from "../../../agent/plan/plan.ts";
 import { createJournal } from "../../../agent/telemetry/journal.ts";
 import type { Logger } from "../../../agent/telemetry/log.ts";
 import { createStatus } from "../../../agent/telemetry/status.ts";
-import { bareHost, objects, settings } from "../make.ts";
+import { bareHost, notLooking, objects, settings } from "../make.ts";
 
 function told(of: Partial<NorthboundTold> = {}): NorthboundTold {
   const usual = { endpoint: "unix:/nb.sock", since: "2026-01-01T00:00:00Z", rows: 7, leads: true };
@@ -67,6 +67,7 @@ describe("status", () => {
       () => Promise.reject(new Error("not asked for")),
       () => northbound,
       () => undefined,
+      notLooking,
     );
     status.took(round);
     return status.answer("/status", new URLSearchParams()) as {

@@ -8,7 +8,7 @@ import { nothing } from "../../../agent/plan/plan.ts";
 import { createJournal } from "../../../agent/telemetry/journal.ts";
 import type { Logger } from "../../../agent/telemetry/log.ts";
 import { createStatus } from "../../../agent/telemetry/status.ts";
-import { bareHost, objects, settings } from "../make.ts";
+import { bareHost, notLooking, objects, settings } from "../make.ts";
 
 const kind = (of: Partial<KubernetesTold["kinds"][number]>): KubernetesTold["kinds"][number] => ({
   kind: "Pod",
@@ -51,6 +51,7 @@ describe("status", () => {
       () => Promise.reject(new Error("not asked for")),
       () => undefined,
       () => source,
+      notLooking,
     );
     status.took(round);
     expect(status.answer("/status", new URLSearchParams())).toMatchObject({
@@ -79,6 +80,7 @@ describe("status after a start without the server", () => {
       () => Promise.reject(new Error("not asked for")),
       () => undefined,
       () => source,
+      notLooking,
     );
     status.took({
       number: 1,
