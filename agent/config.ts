@@ -1,6 +1,7 @@
 // Settings from flags, environment and file. In: argv's options, EGRESSIP_… variables, --config FILE. Out: Config, or one ConfigError.
 // A flag beats the environment, the environment beats the file, the file beats the default.
 import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
 import { parse } from "yaml";
 import { type Endpoint, parseEndpoints } from "../lib/ovsdb-client/pure.ts";
 import { type Cidr, parseCidr } from "./model/ip.ts";
@@ -26,6 +27,13 @@ export interface Config {
   readonly northbound: NorthboundConfig | undefined;
   /** Undefined: nobody is answered. */
   readonly health: HealthConfig | undefined;
+  /** Undefined: nobody can scrape or probe. */
+  readonly metrics: MetricsAddress | undefined;
+}
+
+export interface MetricsAddress {
+  readonly host: string;
+  readonly port: number;
 }
 
 export interface NorthboundConfig {
@@ -207,6 +215,12 @@ export const OPTIONS: readonly Option[] = [
     help: "certificate to answer with; none takes that of ssl: endpoints, and where there are none, plain text",
   },
   { flag: "health-key", value: "FILE", fallback: "none", help: "key of that certificate" },
+  {
+    flag: "metrics-address",
+    value: "ADDRESS:PORT",
+    fallback: "none",
+    help: "where /metrics, /livez and /readyz are served, such as 127.0.0.1:9409 or [::]:9409",
+  },
   { flag: "log-level", value: "LEVEL", fallback: "info", help: "trace, debug, info, warn or error" },
 ];
 
@@ -308,6 +322,7 @@ export function parseConfig(texts: Texts): Config {
     }),
     northbound,
     health: healthConfig(text, path, bad, northbound),
+    metrics: metricsAddress(text("metrics-address"), (why) => bad("metrics-address", why)),
     source: sourceOf(
       texts["source"] === undefined ? undefined : oneOf("source", "kubernetes", "manifests"),
       text,
@@ -390,6 +405,17 @@ function healthConfig(
   const { tls } = northbound ?? {};
   if (tls !== undefined) return { port, identity: { certificateFile: tls.certificate, keyFile: tls.key } };
   return { port };
+}
+
+/** An address and no name: what a name leads to may be another address tomorrow. */
+function metricsAddress(value: string, bad: (why: string) => ConfigError): MetricsAddress | undefined {
+  if (value === "none") return undefined;
+  const [, six, four, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([1-9][0-9]{0,4})$/.exec(value) ?? [];
+  const host = six ?? four ?? "";
+  const port = Number(digits);
+  if (isIP(host) !== (six === undefined ? 4 : 6) || port > 65535)
+    throw bad(`must be ADDRESS:PORT, such as 127.0.0.1:9409 or [::1]:9409, not ${JSON.stringify(value)}`);
+  return { host, port };
 }
 
 /** Bits of the mark that others use, and who (host-path notes, "Marks"). */

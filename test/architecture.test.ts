@@ -145,6 +145,15 @@ describe("the tree", () => {
     ).toEqual([]);
   });
 
+  it("has Prometheus' client in one file, and of it only what loads nothing else", () => {
+    const client = (wanted: string) => wanted.startsWith("prom-client");
+    const found = agent.filter(({ file, imports }) => !file.endsWith(".d.ts") && imports.some(client));
+    expect(found.map(({ file }) => file)).toEqual(["agent/telemetry/metrics/registry.ts"]);
+    expect(offences(lib, client)).toEqual([]);
+    for (const { imports } of found)
+      for (const wanted of imports.filter(client)) expect(wanted).toMatch(/^prom-client\/lib\/\w+\.js$/);
+  });
+
   it("lets lib folders see of each other only what is exported for it", () => {
     const inside = (wanted: string, file: string) => {
       const [, , folder] = /^(lib\/([^/]+))\//.exec(wanted) ?? [];
@@ -201,7 +210,7 @@ describe("the tree", () => {
     ).toEqual([]);
   });
 
-  it("loads the client of an API server, and what it needs, only where that is the source", () => {
+  it("loads the client of an API server, and Prometheus', only where they are wanted", () => {
     const VALUE = /(?:^|\n)\s*(?:import|export)\s+(?!type\b)(?:[^"';]*?from\s*)?["']([^"']+)["']/g;
     const loaded = (source: Source): readonly string[] =>
       [...source.text.replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, "").matchAll(VALUE)].map(
@@ -220,7 +229,9 @@ describe("the tree", () => {
     expect(seen).toContain("agent/loop.ts");
     expect(
       [...seen].filter((wanted) =>
-        /kubernetes\/client-node|undici|lib\/kubernetes|assemble-kubernetes/.test(wanted),
+        /kubernetes\/client-node|undici|lib\/kubernetes|assemble-kubernetes|prom-client|metrics\/registry/.test(
+          wanted,
+        ),
       ),
     ).toEqual([]);
     expect(loaded(all.get("agent/assemble-kubernetes.ts") as Source)).toContain("lib/kubernetes/index.ts");

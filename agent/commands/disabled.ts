@@ -4,6 +4,7 @@ import { setTimeout } from "node:timers/promises";
 import type { Config } from "../config.ts";
 import { serveDebug } from "../telemetry/debug.ts";
 import { createLog } from "../telemetry/log.ts";
+import { openDisabledMetrics } from "./metrics.ts";
 import { removeOurs } from "./uninstall.ts";
 
 const FIRST_RETRY_MS = 1_000;
@@ -24,6 +25,9 @@ export async function runDisabled(config: Config): Promise<number> {
     }),
     "/list": () => [],
   };
+  const scraped = await openDisabledMetrics(config, log, () =>
+    removed ? undefined : said.join("") || "not all that is ours was removed yet",
+  );
   const debug = await serveDebug(config.debugSocket, (path) => answers[path]?.());
   const ending = new AbortController();
   // Not `once`: execa's own listener ends the process when it finds itself the last one.
@@ -55,5 +59,6 @@ export async function runDisabled(config: Config): Promise<number> {
   }
   log.info({ signal: await ended }, "agentStopped");
   debug.close();
+  scraped.close();
   return 0;
 }

@@ -57,7 +57,11 @@ export interface Assembled {
 export async function assemble(
   config: Config,
   readObjects: (all: boolean) => Promise<Objects>,
-  options: HostOptions & Pick<LoopParts, "isDraining" | "planned">,
+  options: HostOptions &
+    Pick<LoopParts, "isDraining" | "planned"> & {
+      /** The same backends, for somebody who times them. */
+      readonly timed?: (backends: LoopParts["backends"]) => LoopParts["backends"];
+    },
 ): Promise<Assembled> {
   const host = await openHost(config, options);
   const contention = createContention(() => performance.now());
@@ -66,7 +70,7 @@ export async function assemble(
     ...(options.isDraining === undefined ? {} : { isDraining: options.isDraining }),
     planned: options.planned,
     mode: createMode(config.settings.gatewayMode),
-    backends: host.backends,
+    backends: options.timed?.(host.backends) ?? host.backends,
     readHost: (dirty) => host.input.read(dirty),
     assumeHost: (facts) => host.input.assume(facts),
     ahead: host.input,

@@ -17,8 +17,10 @@ import { createDraining, type Draining, LONGEST_DRAIN_S } from "../telemetry/dra
 import { serveHealth } from "../telemetry/health.ts";
 import { createJournal } from "../telemetry/journal.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
+import { createPulse } from "../telemetry/pulse.ts";
 import { createStatus } from "../telemetry/status.ts";
 import { createWake } from "../wake.ts";
+import { openMetrics } from "./metrics.ts";
 import { assemble, openObjects, openReports } from "./parts.ts";
 
 /** Wait after a failed round: doubled up to the longest, with a random part so that nodes do not retry in step. */
@@ -31,7 +33,9 @@ const GLANCE_MS = 5_000;
 export async function runDaemon(config: Config): Promise<number> {
   const log = createLog(config.logLevel);
   const journal = createJournal(log);
-  const wake = createWake();
+  const pulse = createPulse();
+  const wake = pulse.watch(createWake());
+  const scraped = await openMetrics(config, log, pulse);
   const objects = await openObjects(config, {
     lasting: true,
     onChange: () => wake.because("objects"),
@@ -50,7 +54,11 @@ export async function runDaemon(config: Config): Promise<number> {
     writes: true,
     isDraining: draining.isOrdered,
     planned: reports.planned,
-    announceFailed: (error) => log.warn({ error: String(error) }, "announcementFailed"),
+    timed: scraped.timed,
+    announceFailed: (error) => {
+      scraped.announcementFailed();
+      log.warn({ error: String(error) }, "announcementFailed");
+    },
     gaining: {
       answered: (answers) => log.warn({ answers }, "addressAnswered"),
       failed: (error) => log.warn({ error: String(error) }, "probeFailed"),
@@ -79,6 +87,14 @@ export async function runDaemon(config: Config): Promise<number> {
     },
   );
   const debug = await serveDebug(config.debugSocket, status.answer, ordersTo(draining));
+  scraped.tell({
+    notReady: status.notReady,
+    contention: contention.list,
+    northbound: host.northbound.told,
+    kubernetes: objects.told,
+    counters: () => readCounters(host.counting, host.rivals.counts),
+    duplicateClaims: host.rivals.counts,
+  });
   const health = await serveHealth(config, log, draining.isOrdered);
   const watchFor = createWatching(host);
   // A reading that was begun before may not have seen it.
@@ -137,6 +153,7 @@ export async function runDaemon(config: Config): Promise<number> {
       leftoversRetired = true;
       retireLeftovers(host, log);
     }
+    scraped.ended(round, !failed && loop.unverified().size === 0);
     failures = failed ? failures + 1 : 0;
     if (failed) retry.after(retryDelay(failures));
     else retry.after(nextAfterContention(contention));
@@ -148,6 +165,7 @@ export async function runDaemon(config: Config): Promise<number> {
   draining.close();
   debug.close();
   health.close();
+  scraped.close();
   reports.close();
   await objects.close();
   await host.close();

@@ -14,6 +14,8 @@ import { questionAt } from "./explain/question.ts";
 export interface Status {
   took(round: Round): void;
   failed(error: Error): void;
+  /** Why this node is not ready; undefined while it is. */
+  notReady(): string | undefined;
   /** The answer for a path of the debug socket, or undefined for one that does not exist. */
   readonly answer: (path: string, query: URLSearchParams) => unknown;
 }
@@ -47,18 +49,22 @@ export function createStatus(
   let last: Round | undefined;
   let error: string | undefined;
   const changes: { readonly round: number; readonly at: string; readonly text: string }[] = [];
+  const notReady = (): string | undefined => {
+    if (error !== undefined) return error;
+    if (last === undefined) return "no round has been made yet";
+    const [failure] = last.outcome.failures;
+    if (failure !== undefined) return `${failure.backend}: ${failure.error.message}`;
+    // Also between two rounds: who asks must not be told of a database that is gone.
+    const { state = "current", failure: why = "" } = northbound() ?? {};
+    if (state !== "current") return `the northbound database is ${state} ${why}`.trim();
+    // As above, and of a server that is silent.
+    return isFollowed(last, source()) ? undefined : "the API server is not followed, or not believed";
+  };
   const answers: Readonly<Record<string, (query: URLSearchParams) => unknown>> = {
     "/status": () => ({
       node: config.settings.node,
       mode: config.settings.gatewayMode,
-      ready:
-        last !== undefined &&
-        error === undefined &&
-        last.outcome.failures.length === 0 &&
-        // Also between two rounds: who asks must not be told of a database that is gone.
-        (northbound()?.state ?? "current") === "current" &&
-        // As above, and of a server that is silent.
-        isFollowed(last, source()),
+      ready: notReady() === undefined,
       ...(error === undefined ? {} : { error }),
       rounds: last?.number ?? 0,
       held: last?.snapshot.held.length ?? 0,
@@ -102,6 +108,7 @@ export function createStatus(
     failed: (why) => {
       error = why.message;
     },
+    notReady,
     answer: (path, query) => answers[path]?.(query),
   };
 }

@@ -64,6 +64,31 @@ describe("parseConfig", () => {
     });
   });
 
+  it.each<[string, unknown]>([
+    ["none", undefined],
+    ["127.0.0.1:9409", { host: "127.0.0.1", port: 9409 }],
+    ["0.0.0.0:1", { host: "0.0.0.0", port: 1 }],
+    ["[::]:9409", { host: "::", port: 9409 }],
+    ["[fd00:172:18::11]:65535", { host: "fd00:172:18::11", port: 65535 }],
+  ])("serves metrics at %s", (text, address) => {
+    expect(parsed({ "metrics-address": text }).metrics).toEqual(address);
+  });
+
+  it.each([
+    "9409",
+    ":9409",
+    "localhost:9409",
+    "::1:9409",
+    "127.0.0.1:0",
+    "127.0.0.1:65536",
+    "1.2.3:9",
+    "[127.0.0.1]:9409",
+  ])("refuses to serve metrics at %s", (text) => {
+    expect(messageOf(() => parsed({ "metrics-address": text }))).toBe(
+      `--metrics-address (EGRESSIP_METRICS_ADDRESS): must be ADDRESS:PORT, such as 127.0.0.1:9409 or [::1]:9409, not ${JSON.stringify(text)}`,
+    );
+  });
+
   it.each<[string, Texts, unknown]>([
     ["the folder where one is given", {}, { kind: "manifests", directory: "manifests" }],
     [
