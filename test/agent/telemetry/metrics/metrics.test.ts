@@ -339,6 +339,29 @@ describe("the tally", () => {
     expect(drift()).toEqual(before);
   });
 
+  it("does not take an announcement, or what a doubt or a drain has kept back, for drift", async () => {
+    const all = [web, ...shop];
+    const undoing = async (second: (round: Round) => Round) => {
+      const agent = rounds();
+      const tally = createTally();
+      tally.took(await agent.round({ all }));
+      agent.change((host) => ({ ...host, nft: "", announced: new Set() }));
+      tally.took(second(await agent.round({ all })));
+      return shown(tally.samples(), "drift_repaired_total");
+    };
+    const unconfirmed = { since: "2026-01-01T00:00:00Z", why: "silent", assignments: false };
+    expect(await undoing((round) => round)).toEqual([
+      "drift_repaired_total{backend=leak-guard,kind=put_back} 20",
+    ]);
+    const doubted = (round: Round): Round => ({ ...round, objects: { ...round.objects, unconfirmed } });
+    expect(await undoing(doubted)).toEqual([]);
+    const drained = (round: Round): Round => ({
+      ...round,
+      snapshot: { ...round.snapshot, settings: { ...settings, draining: true } },
+    });
+    expect(await undoing(drained)).toEqual([]);
+  });
+
   it("does not take what a failure left undone for drift", async () => {
     const agent = rounds();
     const tally = createTally();
