@@ -175,8 +175,8 @@ describe("figures", () => {
       ],
     });
     const samples = figuresOf({ ...quiet, round });
-    expect(shown(samples, "problems").sort()).toEqual(
-      [
+    expect(new Set(shown(samples, "problems"))).toEqual(
+      new Set([
         "problems{kind=EgressIP,reason=conflict} 2",
         "problems{kind=EgressIP,reason=invalid} 1",
         "problems{kind=Node,reason=invalid} 1",
@@ -186,7 +186,7 @@ describe("figures", () => {
         "problems{kind=host,reason=northbound} 1",
         "problems{kind=kubernetes,reason=unconfirmed} 1",
         "problems{kind=other,reason=invalid} 1",
-      ].sort(),
+      ]),
     );
     expect(shown(samples, "rivals")).toEqual(["rivals{} 1"]);
     expect(strangers(samples)).toEqual([]);
