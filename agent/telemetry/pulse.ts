@@ -43,7 +43,9 @@ export function createPulse(now: () => number = () => performance.now()): Pulse 
     for (const [reason, at] of events) {
       if (!everything && !reasons.has(reason)) continue;
       events.delete(reason);
-      if (open === undefined || at < open.at) open = { cause: causeOf(reason), at };
+      // The host tells of our own writes too, and of much that is nothing to us: its word gives way to anybody's.
+      const cause = open === undefined || open.cause === "host" ? causeOf(reason) : open.cause;
+      open = { cause, at: Math.min(open?.at ?? at, at) };
     }
     for (const reason of [...woken.keys()]) if (everything || reasons.has(reason)) woken.delete(reason);
     roundSince = now();

@@ -77,6 +77,22 @@ describe("from an event to a right host", () => {
     expect(pulse.ended(true, true)).toEqual({ cause: "northbound", seconds: 2 });
   });
 
+  it.each([
+    ["network", "objects"],
+    ["objects", "network"],
+  ] as const)(
+    "is from the first of %s and %s, and called after the one that is not the host's",
+    async (first, second) => {
+      const { clock, pulse, wake } = beating();
+      wake.because(first);
+      clock.now += 40;
+      wake.because(second);
+      await wake.next();
+      clock.now += 10;
+      expect(pulse.ended(true, true)).toEqual({ cause: "objects", seconds: 0.05 });
+    },
+  );
+
   it("is not counted where nothing was written, and begins anew", async () => {
     const { clock, pulse, wake } = beating();
     wake.because("objects");
