@@ -4,7 +4,8 @@ import type { FoundRow, NorthboundFacts, OthersRows, Row } from "../../agent/mod
 import { egressServiceSet } from "../../agent/model/northbound-ids.ts";
 import { shardsFrom } from "../../agent/model/shards.ts";
 import { sharedRows } from "../../agent/plan/parts/northbound/shared-rows.ts";
-import { type OvnPacket, traceOvn } from "../../agent/trace-ovn.ts";
+import { traceOvn } from "../../agent/trace-ovn.ts";
+import type { OvnPacket } from "../../agent/trace-ovn-rows.ts";
 import type { Step } from "../../agent/trace-step.ts";
 import { factsOf, hostOf, type Layout, labNodes } from "../support/northbound-scene.ts";
 import { settings } from "./make.ts";

@@ -7,7 +7,7 @@ import type { EgressIP } from "../../model/objects.ts";
 import { linksByTable, servedSet } from "../../model/owner.ts";
 import { entriesOf } from "../../model/shards.ts";
 import type { Held } from "../../model/snapshot.ts";
-import { natRowsOf } from "../../trace-ovn.ts";
+import { natRowsOf } from "../../trace-ovn-rows.ts";
 import { bitsOf } from "../../trace-rule.ts";
 import type { Step } from "../../trace-step.ts";
 import type { Account, Verdict } from "./account.ts";
