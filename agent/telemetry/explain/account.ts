@@ -28,7 +28,7 @@ export interface Verdict {
   /** Which EgressIP's address the source is. */
   readonly egressIP?: string;
   readonly nodes?: readonly string[];
-  /** The step at which it was dropped. */
+  /** The step at which it was dropped, or for which it leaves and gets no answer. */
   readonly at?: StepName;
   readonly why: string;
   /** What a person can do; missing where nothing is wrong. */

@@ -3,6 +3,7 @@
 
 import { type Address, familyOf } from "../../model/ip.ts";
 import { hex, layoutOf } from "../../model/marks.ts";
+import { byCodeUnit } from "../../model/names.ts";
 import type { EgressIP } from "../../model/objects.ts";
 import { linksByTable, servedSet } from "../../model/owner.ts";
 import { entriesOf } from "../../model/shards.ts";
@@ -84,7 +85,7 @@ function podStep({ round: { snapshot } }: Known, { egressIP, family }: Held): St
   return {
     step: "selector",
     object: `EgressIP/${egressIP.name}`,
-    found: count === 0 ? "no pod that concerns this node" : `${names.sort().join(", ")}${more}`,
+    found: count === 0 ? "no pod that concerns this node" : `${names.sort(byCodeUnit).join(", ")}${more}`,
     verdict: `speaks for ${count} pod${count === 1 ? "" : "s"} here`,
   };
 }

@@ -118,7 +118,7 @@ function ofPod(
   const reasons = unique([
     ...whyNot,
     ...explained.flatMap((one) => one.whyNot),
-    ...unconfirmed(known, pod, by !== undefined),
+    ...(by === undefined || explained.every(({ account }) => hasIt(account)) ? [] : unconfirmed(known, pod)),
   ]);
   const own = objects.problems.filter(({ object }) => object === podObject(pod));
   return {
@@ -145,9 +145,14 @@ function elsewhere({ settings }: Snapshot, pod: Pod): readonly string[] {
   ];
 }
 
-function unconfirmed({ round }: Known, pod: Pod, selected: boolean): readonly WhyNot[] {
+/** Leaves with an egress IP that is answered for. */
+function hasIt({ verdict: { egressIP, at } }: Account): boolean {
+  return egressIP !== undefined && at !== "address";
+}
+
+function unconfirmed({ round }: Known, pod: Pod): readonly WhyNot[] {
   const { unconfirmed: doubt } = round.objects;
-  if (doubt === undefined || !selected) return [];
+  if (doubt === undefined) return [];
   return [
     {
       reason: "unconfirmed",

@@ -123,6 +123,13 @@ function outOfHost(
 ): Ended {
   const left = traced.verdict as Left;
   if (left.link === snapshot.settings.managementPort) return left;
+  if (!isAnsweredFor(seen, snapshot, left.source))
+    steps.push({
+      step: "address",
+      object: `${left.source} on ${left.link}`,
+      found: "not there",
+      verdict: "this host does not answer for it: no reply comes",
+    });
   const link = seen.facts.network.links.find(({ name }) => name === left.link);
   if (link !== undefined) {
     const state = link.running ? "up" : link.up ? "without carrier" : "down";
@@ -139,6 +146,12 @@ function outOfHost(
     ...sayNeighbour(neighbour),
   });
   return left;
+}
+
+/** Of an egress IP: whether this host has the address. What else leaves is the node's own, or a pod's that routes lead to. */
+function isAnsweredFor({ facts }: Seen, { egressIPs }: Round["snapshot"], source: Address): boolean {
+  if (!egressIPs.some(({ requested }) => requested.includes(source))) return true;
+  return facts.network.addresses.some(({ address }) => address === source);
 }
 
 function sayNeighbour(neighbour: Neighbour | undefined): Pick<Step, "found" | "verdict"> {

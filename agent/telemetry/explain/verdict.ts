@@ -51,13 +51,26 @@ function inKernel(
 ): Verdict {
   if (end.leaves) {
     if (end.link !== snapshot.settings.managementPort)
-      return ifAnswered(left(snapshot, chosen, source, end, steps), steps.at(-1));
+      return ifAnswered(ifReplied(left(snapshot, chosen, source, end, steps), chosen, steps), steps.at(-1));
     const { link, source: seen, destination: to } = end;
     const kept = seen === source ? "with its own source" : `as ${seen}`;
     return { outcome: "stays", link, source: seen, destination: to, why: `goes back to the pods ${kept}` };
   }
   if (end.at !== "local") return heldBack(chosen, end.at, end.why);
   return { outcome: "stays", source, destination, why: "is for this node itself, and keeps its source" };
+}
+
+/** It leaves, and is seen with that source; what comes back goes to whoever has the address. */
+function ifReplied(verdict: Verdict, { whyNot }: Chosen, steps: readonly Step[]): Verdict {
+  if (!steps.some(({ step }) => step === "address")) return verdict;
+  return {
+    ...verdict,
+    at: "address",
+    why: `${verdict.why}, but this host does not have ${verdict.source}: no reply comes`,
+    remedy:
+      whyNot[0]?.remedy ??
+      "egressip-agent plan shows whether the address is to be added; status says why it is not (kubernetes, failures, contention)",
+  };
 }
 
 /** The kernel asks again with the next packet, so that nobody answered before says nothing for certain. */
