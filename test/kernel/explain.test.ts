@@ -1,5 +1,6 @@
-// What `explain packet` says of a running agent's host is what servers saw: in every scenario, for each packet that it expects, and on a
-// host that somebody has damaged while the agent cannot put it right.
+// What `explain packet` says of a running agent's host is what servers saw: in every scenario, for each packet that it expects and for
+// every pod of the lab, and on a host that somebody has damaged while the agent cannot put it right. A pod that is told no reason has its
+// egress IP, and one that is told a reason has not.
 import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -7,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 import type { Explanation } from "../../agent/telemetry/explain/account.ts";
 import { Lab } from "../lab/lab.ts";
 import { destinationOf } from "../lab/probe.ts";
-import { type Family, families, pods } from "../lab/topology.ts";
+import { type Family, families, podNames, pods } from "../lab/topology.ts";
 import { type Agent, Home } from "../support/agent.ts";
 import { canMakeLinks, canRunKernelTests } from "../support/privileged.ts";
 import { type RefusingTools, refusingTools } from "../support/refusing-tools.ts";
@@ -42,6 +43,7 @@ function predicted({ accounts: [account] }: Explanation, seen: Expected, family:
 }
 
 interface Compared {
+  readonly asked: Asked;
   readonly packet: string;
   readonly seen: Expected;
   readonly said: Expected;
@@ -59,12 +61,40 @@ async function compare(lab: Lab, agent: Agent, packets: readonly Asked[], waitMs
     const seen = outcome === undefined || "failed" in outcome ? "dropped" : outcome;
     const text = answers[at] as Explanation;
     const said = predicted(text, seen, packet.family);
-    return { packet: shownPacket(packet as Expectation), seen, said, text };
+    return { asked: packet, packet: shownPacket(packet as Expectation), seen, said, text };
   });
 }
 
 const differing = (compared: readonly Compared[]) =>
   compared.filter(({ seen, said }) => JSON.stringify(seen) !== JSON.stringify(said));
+
+const fromEverybody = podNames.flatMap((pod) =>
+  families.map((family) => ({ pod, to: "internet", protocol: "tcp", family }) as const),
+);
+
+const stranger = "no pod has this address";
+
+/** Of packets to the internet, which is exempt nowhere: a known pod has a reason, or it has an egress IP. */
+const contradicting = (compared: readonly Compared[]) =>
+  compared.filter(({ said, text: { whyNot, accounts } }) => {
+    const { steps = [], verdict } = accounts[0] ?? {};
+    const isGiven = said !== "dropped" && verdict?.egressIP !== undefined;
+    const isRefused = whyNot.length > 0 || steps[0]?.found === stranger;
+    return isGiven === isRefused;
+  });
+
+/** Without those whose next hop was not known, as it was said, and is not when it has been asked. */
+async function unforeseen(agent: Agent, compared: readonly Compared[]): Promise<readonly Compared[]> {
+  const again = await Promise.all(
+    compared.map(async ({ asked, seen, text }) => {
+      const wasUnknown = text.accounts[0]?.steps.at(-1)?.found === "not known";
+      if (seen !== "dropped" || !wasUnknown) return false;
+      const last = (await explained(agent, asked)).accounts[0]?.steps.at(-1);
+      return last?.step === "neighbour" && /^(INCOMPLETE|FAILED)$/.test(last.found);
+    }),
+  );
+  return compared.filter((_, at) => !again[at]);
+}
 
 /** A folder of manifests whose content changes at once. */
 async function tell(folder: string, manifests: Manifests): Promise<void> {
@@ -98,9 +128,7 @@ describe.skipIf(reason !== undefined)(`explain says what servers see${skipped}`,
         if (agent === undefined) agent = await home.start(folder, flags as Readonly<Record<string, string>>);
         else await agent.lookAgain();
         await lab.nodeExec("node1", "conntrack", ["-F"]);
-        const steered = [...new Set(packets.map(({ pod }) => pod))].filter(
-          (pod) => pods[pod].node !== "node1",
-        );
+        const steered = podNames.filter((pod) => pods[pod].node !== "node1");
         await Promise.all(steered.map((pod) => lab.steer(pod, "node1")));
         const dropped = packets.filter(({ expect: { local } }) => local === "dropped");
         const answered = packets.filter(({ expect: { local } }) => local !== "dropped");
@@ -108,7 +136,11 @@ describe.skipIf(reason !== undefined)(`explain says what servers see${skipped}`,
           ...(await compare(lab, agent, answered, 2_000)),
           ...(await compare(lab, agent, dropped, silenceMs)),
         ];
+        // Also those that nothing selects, or whose egress IP nobody gives.
+        const everybody = await compare(lab, agent, fromEverybody, silenceMs);
         await Promise.all(steered.map((pod) => lab.unsteer(pod)));
+        expect(await unforeseen(agent, differing(everybody)), name).toEqual([]);
+        expect(contradicting(everybody), name).toEqual([]);
         expect(differing(compared), name).toEqual([]);
         expect(compared.length, name).toBe(packets.length);
       }
@@ -240,6 +272,23 @@ describe.skipIf(reason !== undefined)(`explain says what is, not what should be$
       const seen = await lab.capture("ext", "any", `src host ${pods.a1[4]}`);
       await lab.probe("a1", "internet", "udp", 4, silenceMs);
       expect((await seen.stop()).length).toBeGreaterThan(0);
+    });
+  });
+
+  it("the egress IP is not on its link: it leaves with it, and what that means for replies is said", async () => {
+    await damaged("ip address del 10.10.10.50/32 dev eth1", async (lab, agent) => {
+      const { accounts } = await agent.explain(toInternet);
+      const { verdict, steps } = accounts[0] ?? {};
+      expect(verdict).toMatchObject({
+        outcome: "leaves",
+        at: "address",
+        link: "eth1",
+        source: "10.10.10.50",
+      });
+      expect(verdict?.remedy).toMatch(/egressip-agent plan/);
+      expect(steps?.find(({ step }) => step === "address")?.found).toBe("not there");
+      // Neighbours still know it here, and conntrack needs no address.
+      expect(await lab.probe("a1", "internet", "tcp", 4)).toEqual({ server: "sec", source: "10.10.10.50" });
     });
   });
 

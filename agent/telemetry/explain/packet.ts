@@ -128,7 +128,7 @@ function outOfHost(
       step: "address",
       object: `${left.source} on ${left.link}`,
       found: "not there",
-      verdict: "this host does not answer for it: no reply comes",
+      verdict: "this host does not have it: replies come only if neighbours still send them here",
     });
   const link = seen.facts.network.links.find(({ name }) => name === left.link);
   if (link !== undefined) {

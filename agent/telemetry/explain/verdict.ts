@@ -60,13 +60,13 @@ function inKernel(
   return { outcome: "stays", source, destination, why: "is for this node itself, and keeps its source" };
 }
 
-/** It leaves, and is seen with that source; what comes back goes to whoever has the address. */
+/** It leaves, and is seen with that source; what comes back goes to whoever answers for the address. */
 function ifReplied(verdict: Verdict, { whyNot }: Chosen, steps: readonly Step[]): Verdict {
   if (!steps.some(({ step }) => step === "address")) return verdict;
   return {
     ...verdict,
     at: "address",
-    why: `${verdict.why}, but this host does not have ${verdict.source}: no reply comes`,
+    why: `${verdict.why}, but this host does not have ${verdict.source}: replies come only if neighbours still send them here`,
     remedy:
       whyNot[0]?.remedy ??
       "egressip-agent plan shows whether the address is to be added; status says why it is not (kubernetes, failures, contention)",
@@ -99,7 +99,9 @@ function left(
   steps: readonly Step[],
 ): Verdict {
   const outcome = { outcome: "leaves", link, source, destination } as const;
-  const given = snapshot.egressIPs.find(({ requested }) => requested.includes(source));
+  // One that asks for a node's own address is refused, and what leaves with that is the node's.
+  const asking = snapshot.egressIPs.filter(({ requested }) => requested.includes(source));
+  const given = nodeOfAddress(snapshot, source) === undefined ? asking[0] : undefined;
   if (given !== undefined)
     return { ...outcome, egressIP: given.name, why: `with the egress IP of ${given.name}` };
   const as = source === own ? "with the pod's own address" : `as ${whoHas(snapshot, source)}`;

@@ -238,6 +238,13 @@ describe("a pod that has its egress IP", () => {
     });
   });
 
+  it("is not said to have one where it leaves as the node, whose address an EgressIP asks for", async () => {
+    const own = egressIP("own", { at: { "172.18.0.11": "node1" }, podSelector: app("billing") });
+    const [account] = (await asked(objects(...cluster, own, a))).accounts;
+    expect(account?.verdict).toMatchObject({ outcome: "leaves", source: "172.18.0.11" });
+    expect(account?.verdict.egressIP).toBeUndefined();
+  });
+
   it("is found by its address, and by where a packet comes from", async () => {
     const all = objects(...cluster, web, a);
     const whole = await asked(all);
