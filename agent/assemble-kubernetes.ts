@@ -1,7 +1,7 @@
 // The API server as the source of objects, connected: the client, the last good state on disk, and the clock. In: settings. Out: an
 // ObjectInput. Imported only where that is the source, since the client and what it needs are dear.
-import { setImmediate as turn } from "node:timers/promises";
 import { ConfigurationError, openCluster, systemClock } from "../lib/kubernetes/index.ts";
+import { nextTurn } from "../lib/turns/index.ts";
 import { type Config, ConfigError } from "./config.ts";
 import { KINDS, type Kind, RESOURCES } from "./inputs/kubernetes/kinds.ts";
 import { type LastGood, type LastGoodFile, lastGoodIn } from "./inputs/kubernetes/last-good.ts";
@@ -53,7 +53,7 @@ export async function connectKubernetes(
   });
   const lastGood = lasting ? await readOrNot(file, onFailure) : undefined;
   // This file and what it needs were loaded in this turn, and the client is as dear.
-  await turn();
+  await nextTurn();
   const cluster = await openAs(config.source);
   const input = openKubernetes({
     cluster,

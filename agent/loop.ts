@@ -14,7 +14,7 @@ import type { AnyBackend } from "./sync/backend.ts";
 import type { Contention } from "./sync/contention.ts";
 import { type Ahead, toReadBack } from "./sync/read-back.ts";
 import { carryOut, type Outcome } from "./sync/round.ts";
-import { adoptServed } from "./sync/sets.ts";
+import { adoptServed, prepareServed } from "./sync/sets.ts";
 
 export interface Round {
   readonly number: number;
@@ -101,6 +101,7 @@ export function createLoop(parts: LoopParts): Loop {
       if (write) parts.planned?.({ objects, snapshot, plan });
       const planned = performance.now();
       await rest();
+      await inTurns(prepareServed(plan, host));
       const outcome = await carryOut(parts.backends, plan, host, {
         write,
         unconfirmed,

@@ -7,6 +7,7 @@ import type { Nft } from "../../lib/nftables/index.ts";
 import { normalizeTable } from "../../lib/nftables/pure.ts";
 import type { Ipset, Iptables } from "../../lib/node-iptables/index.ts";
 import type { IpSet } from "../../lib/node-iptables/pure.ts";
+import { inTurns } from "../../lib/turns/index.ts";
 import { announcedToken } from "../model/announced.ts";
 import {
   type Domain,
@@ -21,7 +22,7 @@ import {
 import type { NorthboundFacts } from "../model/northbound.ts";
 import { onLink } from "../model/on-link.ts";
 import { isOurChain, isOurSet, LEAK_TABLE } from "../model/owner.ts";
-import { holds, shardsFrom } from "../model/shards.ts";
+import { holding, shardsOf } from "../model/shards.ts";
 import { readSysctls } from "./sysctls.ts";
 
 export interface HostReaders {
@@ -158,7 +159,7 @@ function listingsOf({ netlink, iptables, ipset, nft }: HostReaders) {
       const [four, six] = await Promise.all([iptables.save(4, isOurChain), iptables.save(6, isOurChain)]);
       return { 4: four, 6: six };
     },
-    sets: async (expected?: HostFacts) => setFacts(await ipset.save(isOurSet), expected?.sets),
+    sets: async (expected?: HostFacts) => inTurns(setFacts(await ipset.save(isOurSet), expected?.sets)),
     nft: async () => normalizeTable((await nft.listTable("inet", LEAK_TABLE)) ?? ""),
   } satisfies Partial<{ [D in Domain]: (expected?: HostFacts) => Promise<HostFacts[D]> }>;
 }
@@ -169,19 +170,21 @@ function isListed(domain: Domain): domain is keyof Listings {
   return domain === "network" || domain === "iptables" || domain === "sets" || domain === "nft";
 }
 
-/** A set that holds what we thought it holds keeps its object: nothing has to be compared with it again. */
-function setFacts(
+/** A set that holds what we thought it holds keeps its object: nothing has to be compared with it again. In pieces. */
+function* setFacts(
   sets: ReadonlyMap<string, IpSet>,
   known: ReadonlyMap<string, SetFacts> | undefined,
-): ReadonlyMap<string, SetFacts> {
-  return new Map(
-    [...sets].map(([name, { type, options, members }]) => {
-      const before = known?.get(name);
-      const same = before?.type === type && before.options === options && holds(before.members, members);
-      return [name, same ? before : { type, options, members: shardsFrom(members) }];
-    }),
-  );
+): Generator<undefined, ReadonlyMap<string, SetFacts>> {
+  const facts = new Map<string, SetFacts>();
+  for (const [name, { type, options, members }] of sets) {
+    const before = known?.get(name);
+    const same =
+      before?.type === type && before.options === options && (yield* holding(before.members, members));
+    facts.set(name, same ? before : { type, options, members: yield* shardsOf(members) });
+  }
+  return facts;
 }
+
 /** What an earlier process of ours announced: addresses it recorded, where they still are. */
 function announcedBefore(record: IntentRecord, network: NetworkFacts): ReadonlySet<string> {
   const recorded = new Set(record.addresses.map(onLink));

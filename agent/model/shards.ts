@@ -5,6 +5,8 @@
 import { atOnce } from "./pieces.ts";
 
 const COUNT = 1024;
+/** Entries at a time, of work that can be interrupted: a few milliseconds. */
+const PIECE = 2048;
 
 export type Shard<V> = ReadonlyMap<string, V>;
 
@@ -83,7 +85,18 @@ export function* stepsTo<V>(
 }
 
 export function shardsFrom<V>(entries: Iterable<readonly [string, V]>): Shards<V> {
-  return withEntries(emptyShards<V>(), entries);
+  return atOnce(shardsOf(entries));
+}
+
+/** The same in pieces. */
+export function* shardsOf<V>(entries: Iterable<readonly [string, V]>): Generator<undefined, Shards<V>> {
+  const all = changing(emptyShards<V>());
+  let looked = 0;
+  for (const [key, value] of entries) {
+    all.set(key, value);
+    if (++looked % PIECE === 0) yield;
+  }
+  return all.end();
 }
 
 /**
@@ -187,12 +200,15 @@ export function adoptShards<V>(before: Shards<V>, after: Shards<V>): Shards<V> {
   });
 }
 
-/** Whether the map has exactly these entries, each named once. */
-export function holds<V>(map: Shards<V>, entries: Iterable<readonly [string, V]>): boolean {
+/** Whether the map has exactly these entries, each named once. In pieces. */
+export function* holding<V>(
+  map: Shards<V>,
+  entries: Iterable<readonly [string, V]>,
+): Generator<undefined, boolean> {
   let count = 0;
   for (const [key, value] of entries) {
     if (getFrom(map, key) !== value) return false;
-    count++;
+    if (++count % PIECE === 0) yield;
   }
   return count === sizeOf(map);
 }

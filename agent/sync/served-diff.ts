@@ -4,7 +4,8 @@ import { markEntry } from "../model/marks.ts";
 import { programmedMarks } from "../model/marks-found.ts";
 import { byCodeUnit } from "../model/names.ts";
 import { MARK_CHAIN } from "../model/owner.ts";
-import { compareShards, type Shards } from "../model/shards.ts";
+import { atOnce } from "../model/pieces.ts";
+import { comparing, type Shards } from "../model/shards.ts";
 
 export interface ServedDiff {
   /** Address and extension of entries that are not there, by address. */
@@ -17,16 +18,28 @@ export interface ServedDiff {
 const remembered = new WeakMap<Shards<string>, WeakMap<Shards<string>, ServedDiff>>();
 
 export function servedDiff(observed: Shards<string>, wanted: Shards<string>): ServedDiff {
+  return atOnce(comparingServed(observed, wanted));
+}
+
+/** The same in pieces; whoever asks for it afterwards finds it done. */
+export function* comparingServed(
+  observed: Shards<string>,
+  wanted: Shards<string>,
+): Generator<undefined, ServedDiff> {
   const known = remembered.get(observed)?.get(wanted);
   if (known !== undefined) return known;
   const added: (readonly [string, string])[] = [];
   const changed: (readonly [string, string])[] = [];
   const removed: string[] = [];
-  compareShards(observed, wanted, (address, before, after) => {
+  yield* comparing(observed, wanted, (address, before, after) => {
     if (after === undefined) removed.push(address);
     else (before === undefined ? added : changed).push([address, after]);
   });
-  const diff = { added: inOrder(added), changed: inOrder(changed), removed: removed.sort(byCodeUnit) };
+  const diff = {
+    added: yield* inOrder(added),
+    changed: yield* inOrder(changed),
+    removed: removed.sort(byCodeUnit),
+  };
   const ofObserved = remembered.get(observed) ?? new WeakMap<Shards<string>, ServedDiff>();
   remembered.set(observed, ofObserved);
   ofObserved.set(wanted, diff);
@@ -34,10 +47,15 @@ export function servedDiff(observed: Shards<string>, wanted: Shards<string>): Se
 }
 
 /** By address. The addresses alone are sorted: texts without a comparing function take a tenth of the time. */
-function inOrder(entries: readonly (readonly [string, string])[]): readonly (readonly [string, string])[] {
+function* inOrder(
+  entries: readonly (readonly [string, string])[],
+): Generator<undefined, readonly (readonly [string, string])[]> {
   const byAddress = new Map(entries);
+  yield;
   // biome-ignore lint/suspicious/useArraySortCompare: code units are the order that is wanted
-  return [...byAddress.keys()].sort().map((address) => [address, byAddress.get(address) ?? ""] as const);
+  const addresses = [...byAddress.keys()].sort();
+  yield;
+  return addresses.map((address) => [address, byAddress.get(address) ?? ""] as const);
 }
 
 /**

@@ -9,7 +9,7 @@ import { adoptShards, emptyShards, entriesOf, getFrom } from "../model/shards.ts
 import type { Plan } from "../plan/plan.ts";
 import type { Backend } from "./backend.ts";
 import { restoreSets } from "./restore.ts";
-import { nothingMarks, type ServedDiff, servedDiff, translatedIn } from "./served-diff.ts";
+import { comparingServed, nothingMarks, type ServedDiff, servedDiff, translatedIn } from "./served-diff.ts";
 import { predictSets, type SetChange, setLine } from "./set-lines.ts";
 import type { Tools } from "./tools.ts";
 
@@ -32,6 +32,12 @@ export function sets(tools: Pick<Tools, "ipset">): Backend<SetChange> {
     settle: adoptServed,
     apply: (changes, lines) => restoreSets(tools, changes, lines),
   };
+}
+
+/** Compares the pods of a large plan in pieces, before a diff is asked for; changes nothing that comes out. */
+export function* prepareServed(plan: Plan, facts: HostFacts): Generator<undefined, void> {
+  for (const family of FAMILIES)
+    yield* comparingServed(membersOf(facts, servedSet(family)), plan.sets.served[family]);
 }
 
 function creates(plan: Plan, facts: HostFacts): readonly SetChange[] {

@@ -1,6 +1,6 @@
 // A kept-current copy of one kind of object: carries out the steps of course.ts, one at a time, until closed. In: what to
 // reflect, and a way to the server. Out: the live map, and how it is going.
-import { setImmediate as turn } from "node:timers/promises";
+import { nextTurn } from "../turns/index.ts";
 import { type Attempt, list, type Position, type Progress, progressOf, watch } from "./attempts.ts";
 import type { Backoff } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
@@ -184,12 +184,12 @@ export function reflect<T>(
       const step = nextStep(course, traits.watchList);
       const outcome = await attempt(step);
       // A list of many thousand objects was taken over just now: who hears of it works as long on it.
-      if (outcome.type === "listed") await turn();
+      if (outcome.type === "listed") await nextTurn();
       if (closing.signal.aborted) return;
       if (outcome.type === "watchListRefused") traits.watchList = false;
       const delayMs = note(outcome);
       if (delayMs > 0) await sleep(delayMs, clock, closing.signal);
-      else if (outcome.type === "listed") await turn();
+      else if (outcome.type === "listed") await nextTurn();
     }
   };
   void run();

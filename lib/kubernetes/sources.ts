@@ -6,6 +6,7 @@ import { homedir } from "node:os";
 import path from "node:path";
 import type { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import { parse } from "yaml";
+import { nextTurn } from "../turns/index.ts";
 import { ConfigurationError } from "./errors.ts";
 import type { OpenOptions } from "./types.ts";
 
@@ -20,6 +21,7 @@ export interface Loaded {
 export async function loadConfig(options: OpenOptions, environment = process.env): Promise<Loaded> {
   // A second and 80 MB where not bundled, of which the models of all APIs are most; its index takes twice that.
   const { KubeConfig } = await import("@kubernetes/client-node/dist/config.js");
+  await nextTurn();
   const config = new KubeConfig();
   const files = kubeconfigs(options, environment);
   const texts = files.map((file) => {

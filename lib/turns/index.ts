@@ -22,7 +22,14 @@ export function createRest(turnMs = TURN_MS): () => Promise<void> {
   let began = performance.now();
   return async () => {
     if (performance.now() - began < turnMs) return;
-    await setImmediate();
+    await nextTurn();
     began = performance.now();
   };
+}
+
+/** Resolves when everybody else has had his turn, timers too. */
+export async function nextTurn(): Promise<void> {
+  // After input come immediates, and timers only then: the first may still be of the turn that input has begun.
+  await setImmediate();
+  await setImmediate();
 }
