@@ -27,7 +27,7 @@ export interface ReflectionSettings {
 
 export const reflectionDefaults: Omit<ReflectionSettings, "clock" | "random"> = {
   backoff: { least: 800, most: 30_000 },
-  absentMs: 30_000,
+  absentMs: 25_000,
   idleMs: 180_000,
   watchSeconds: 300,
 };

@@ -22,8 +22,6 @@ interface Case {
   /** What `status` says of it, not being ready; undefined where the agent gets past it by itself. */
   readonly says?: RegExp;
   heal?(stage: FaultStage): unknown;
-  /** A minute where left out. */
-  readonly healedMs?: number;
   /** Of the requests while it lasted. */
   readonly asked?: (stage: FaultStage, from: number) => void;
 }
@@ -139,8 +137,6 @@ const cases: Readonly<Record<string, Case>> = {
   },
   "404 for EgressIPs, at a start": {
     agent: "starting",
-    // A kind that was not there since the agent started is asked for every 30 to 60 s.
-    healedMs: 80_000,
     strike: cutAnd(({ resource }) => (resource === "egressips" ? { status: 404 } : undefined)),
     says: /egressips: the server does not know this kind/,
     heal: heals,
@@ -166,10 +162,7 @@ const HEALED_MS = 60_000;
 const told = ({ error, problems }: FollowedStatus) =>
   [error, ...problems.map(({ object, text }) => `${object}: ${text}`)].join("\n");
 
-async function play(
-  stage: FaultStage,
-  { agent, strike, knows, says, heal, healedMs = HEALED_MS, asked }: Case,
-): Promise<string> {
+async function play(stage: FaultStage, { agent, strike, knows, says, heal, asked }: Case): Promise<string> {
   await stage.has(stage.atFirst, "it gives what it is to", 60_000);
   const before = await stage.dump();
   if (agent !== "at work") await stage.kill({ forgets: agent !== "starting" });
@@ -192,7 +185,7 @@ async function play(
   asked?.(stage, from);
   await heal?.(stage);
   const healed = performance.now();
-  await stage.has(stage.inTheEnd, "it is right", healedMs + (heal === undefined ? 30_000 : 0));
+  await stage.has(stage.inTheEnd, "it is right", HEALED_MS + (heal === undefined ? 30_000 : 0));
   const seconds = (ms: number) => Math.round(ms / 1000);
   return `doubt after ${seconds(doubted - began)} s, ${during.length} requests, ${mostInASecond(during)} in a second at most; right ${seconds(performance.now() - healed)} s after`;
 }
